@@ -6,6 +6,8 @@
 use bincode::{Decode, Encode};
 use wire::Guid;
 
+pub use crate::log::{Happening, LogEntry, LogPage};
+
 /// How many warnings, unreachable and missing devices a [`Status`] holds at most.
 pub const LIST_MAX: usize = 32;
 
@@ -16,6 +18,12 @@ pub enum Request {
     Identify,
     /// The state of the subnet. Answered by [`Reply::Status`].
     Status,
+    /// What the manager has done since the log's entry with this number; a number that is larger than all tells the
+    /// newest. Answered by [`Reply::Log`].
+    Log {
+        /// The last entry that is known; 0 for none.
+        after: u64,
+    },
     /// Discover the subnet anew at once. Answered by [`Reply::Done`] before the sweep ends;
     /// [`Status::generation`] tells when it has.
     Resweep,
@@ -33,6 +41,8 @@ pub enum Reply {
     },
     /// How the subnet stands.
     Status(Box<Status>),
+    /// Part of the log.
+    Log(LogPage),
     /// Done.
     Done,
     /// The request could not be met: what was wrong, and what to do.

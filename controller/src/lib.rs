@@ -88,6 +88,7 @@ mod groups;
 mod guid2lid;
 mod inventory;
 mod light_sweep;
+mod log;
 mod outbox;
 mod partitions;
 mod persistence;

@@ -205,7 +205,7 @@ impl Qos {
         let connections = &self.connections;
         let responses = self.requests.take_responses(now, |mad| {
             if let Ok(mut answer) = mad.vendor_attribute::<QosConnection>()
-                && mad.method() == Method::GET_RESP
+                && mad.method() != Method::DELETE_RESP
                 && answer.cause == QosCause::Granted
                 && !connections.contains_key(&answer.id)
             {

@@ -8,6 +8,7 @@ use wire::{Guid, convert};
 use crate::control::{LIST_MAX, OtherManager, Phase, Status, Unreachable};
 use crate::event::{SmEvent, UpSummary};
 use crate::fabric::Fabric;
+use crate::log::{Happening, Log, LogPage};
 
 /// How many events wait at most; the oldest go first.
 const EVENTS_MAX: usize = 4096;
@@ -56,6 +57,11 @@ pub(crate) struct Report {
     warnings: Vec<(Source, String)>,
     sweep_started: Time,
     programming_started: Time,
+    log: Log,
+    /// The engine that the log has told last.
+    engine: String,
+    /// The moment of the latest input.
+    now: Time,
 }
 
 impl Report {
@@ -95,9 +101,25 @@ impl Report {
         status
     }
 
-    /// A heavy sweep starts.
-    pub(crate) fn sweep_started(&mut self, now: Time) {
+    /// An input comes at `now`: what follows from it is logged with that time.
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// What was logged behind the entry with that number.
+    pub(crate) fn log(&self, now: Time, after: u64) -> LogPage {
+        self.log.page(now, after)
+    }
+
+    /// Logs something that is no event of the shell's.
+    pub(crate) fn note(&mut self, what: Happening) {
+        self.log.add(self.now, what);
+    }
+
+    /// A heavy sweep starts. `cause`: why, in words.
+    pub(crate) fn sweep_started(&mut self, now: Time, cause: String) {
         self.sweep_started = now;
+        self.log.add(now, Happening::SweepBegun { cause });
         // A failed or waiting manager keeps its status during a sweep.
         if !matches!(
             self.phase(),
@@ -155,12 +177,39 @@ impl Report {
             blocks_written: status.blocks_written,
             duration_ns: now.since_ns(self.sweep_started),
         };
+        self.log_sweep(now, &summary);
         self.enter(Phase::Up);
         self.push(SmEvent::SubnetUp(summary));
     }
 
+    fn log_sweep(&mut self, now: Time, summary: &UpSummary) {
+        let is_other = self.engine != summary.engine;
+        if is_other || summary.blocks_written > 0 {
+            let engine = summary.engine.clone();
+            let before = core::mem::replace(&mut self.engine, engine.clone());
+            let routed = Happening::Routed {
+                engine,
+                before: is_other.then_some(before),
+                blocks: summary.blocks_written,
+            };
+            self.log.add(now, routed);
+        }
+        let ended = Happening::SweepEnded {
+            generation: summary.generation,
+            duration_ns: summary.duration_ns,
+            switches: summary.switches,
+            hosts: summary.hosts,
+            links: summary.links,
+            is_degraded: summary.degraded,
+        };
+        self.log.add(now, ended);
+    }
+
     /// Adds an event.
     pub(crate) fn push(&mut self, event: SmEvent) {
+        if let SmEvent::Warning(text) | SmEvent::Failed { reason: text } = &event {
+            self.note(Happening::Warning { text: text.clone() });
+        }
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
@@ -274,18 +323,18 @@ mod tests {
             master: wire::Guid(1),
         };
         let mut report = Report::default();
-        report.sweep_started(Time(10));
+        report.sweep_started(Time(10), String::new());
         assert_eq!(report.phase(), &Phase::Discovering);
         assert_eq!(report.status(Time(15)).discovery_ns, 5);
         report.enter(standby.clone());
-        report.sweep_started(Time(20));
+        report.sweep_started(Time(20), String::new());
         assert_eq!(report.phase(), &standby);
     }
 
     #[test]
     fn a_completed_sweep_is_counted_and_summarised() {
         let mut report = Report::default();
-        report.sweep_started(Time(10));
+        report.sweep_started(Time(10), String::new());
         report.discovery_done(Time(30));
         report.programming_started(Time(30));
         report.subnet_up(Time(70), 3);

@@ -228,7 +228,7 @@ impl Administration {
                 return alias_request(from, request, asker, context);
             }
             (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
-                return self.member_request(now, from, request, context);
+                return self.member_request(from, request, context);
             }
             (Method::SET, AttributeId::INFORM_INFO) => {
                 self.subscribe(from, request, context.fabric)
@@ -271,8 +271,8 @@ impl Administration {
     }
 
     /// Reports a trap to its subscribers.
-    pub(crate) fn report(&mut self, now: Time, notice: &Notice) {
-        self.subscriptions.report(now, notice);
+    pub(crate) fn report(&mut self, notice: &Notice) {
+        self.subscriptions.report(notice);
     }
 
     /// The records that a query asks for.
@@ -318,13 +318,7 @@ impl Administration {
         self.transfers.start(from, &template, records.bytes)
     }
 
-    fn member_request(
-        &mut self,
-        now: Time,
-        from: &MadMessage,
-        request: &Mad,
-        context: &mut Context<'_>,
-    ) {
+    fn member_request(&mut self, from: &MadMessage, request: &Mad, context: &mut Context<'_>) {
         let mut member = MemberRequest {
             fabric: context.fabric,
             groups: context.groups,
@@ -346,20 +340,20 @@ impl Administration {
         for (mgid, number) in traps {
             if let Some(mgid) = mgid {
                 let sm_lid = context.fabric.sm_lid();
-                self.subscriptions.report_gid(now, sm_lid, number, mgid);
+                self.subscriptions.report_gid(sm_lid, number, mgid);
             }
         }
     }
 
     /// Ends the subscriptions of ports that have left the subnet, and tells the others who has come and gone.
-    pub(crate) fn subnet_changed(&mut self, now: Time, fabric: &Fabric) {
+    pub(crate) fn subnet_changed(&mut self, fabric: &Fabric) {
         self.subscriptions
             .retain(|port, lid| fabric.has_port(port, lid));
         self.services
             .retain(|port| fabric.subnet.find_end_port(port).is_some());
         let devices = fabric.subnet.devices.iter();
         let ports = devices.map(Device::end_port_guid).collect();
-        self.subscriptions.set_ports(now, fabric.sm_lid(), ports);
+        self.subscriptions.set_ports(fabric.sm_lid(), ports);
     }
 
     fn subscribe(&mut self, from: &MadMessage, request: &Mad, fabric: &Fabric) -> Mad {

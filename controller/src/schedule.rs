@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 
 use link::Time;
+use wire::Lid;
 
 /// How often in a row a sweep may be aborted by the next.
 const ABORTS_MAX: u32 = 8;
@@ -31,11 +32,34 @@ const RETRY_NS_MAX: u64 = 10_000_000_000;
 /// interval is shorter.
 const NOT_UP_INTERVAL_NS: u64 = 100_000_000;
 
+/// Why a heavy sweep was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The manager has started.
+    Start,
+    /// A trap of the port with that LID.
+    Trap(u16, Lid),
+    /// Somebody has asked for it.
+    Request,
+    /// A light sweep, or a look at the own port, has seen a change.
+    Change,
+    /// The subnet has changed while it was discovered or written.
+    Overtaken,
+    /// A sweep before has left something incomplete, or something cannot be reached.
+    Incomplete,
+    /// The own host was restarted, or its port has no link.
+    OwnHost,
+    /// Another manager has gone, has handed the subnet over, or is to take it.
+    Managers,
+    /// Another routing engine was chosen by measurement.
+    Measured,
+}
+
 /// A sweep that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Discovery, plan and programming.
-    HeavySweep,
+    HeavySweep(Cause),
     /// Only a check for changes, or a poll of another manager.
     LightSweep,
     /// Only a look at the own port.
@@ -47,7 +71,7 @@ pub(crate) enum Due {
 pub(crate) struct Schedule {
     /// Time between light sweeps while the subnet is up; 0 for none.
     interval_ns: u64,
-    heavy_sweep_at: Option<Time>,
+    heavy_sweep: Option<(Time, Cause)>,
     light_sweep_at: Option<Time>,
     glance_at: Option<Time>,
     aborts: u32,
@@ -63,7 +87,7 @@ impl Schedule {
     pub(crate) fn new(interval_ns: u64) -> Self {
         Self {
             interval_ns,
-            heavy_sweep_at: None,
+            heavy_sweep: None,
             light_sweep_at: None,
             glance_at: None,
             aborts: 0,
@@ -75,9 +99,9 @@ impl Schedule {
     }
 
     /// A heavy sweep is to start at `at`, if none is due earlier.
-    pub(crate) fn request_sweep(&mut self, at: Time) {
-        let earlier = self.heavy_sweep_at;
-        self.heavy_sweep_at = Some(earlier.map_or(at, |earlier| earlier.min(at)));
+    pub(crate) fn request_sweep(&mut self, at: Time, cause: Cause) {
+        let earlier = self.heavy_sweep.filter(|(earlier, _)| *earlier <= at);
+        self.heavy_sweep = Some(earlier.unwrap_or((at, cause)));
     }
 
     /// A light sweep is to start after the interval, if there are any.
@@ -102,7 +126,7 @@ impl Schedule {
 
     /// No sweep is due any more.
     pub(crate) fn withdraw(&mut self) {
-        self.heavy_sweep_at = None;
+        self.heavy_sweep = None;
         self.light_sweep_at = None;
         self.glance_at = None;
         self.aborts = 0;
@@ -111,8 +135,9 @@ impl Schedule {
     /// When the next sweep that may start is due. `is_idle`: whether nothing is under way.
     pub(crate) fn deadline(&self, is_idle: bool) -> Option<Time> {
         let heavy = self
-            .heavy_sweep_at
-            .filter(|_| is_idle || self.aborts < ABORTS_MAX);
+            .heavy_sweep
+            .filter(|_| is_idle || self.aborts < ABORTS_MAX)
+            .map(|(at, _)| at);
         let light = self.light_sweep_at.filter(|_| is_idle);
         let glance = self.glance_at.filter(|_| is_idle);
         heavy.into_iter().chain(light).chain(glance).min()
@@ -120,7 +145,7 @@ impl Schedule {
 
     /// Whether a heavy sweep is due at some time.
     pub(crate) fn is_heavy_sweep_due(&self) -> bool {
-        self.heavy_sweep_at.is_some()
+        self.heavy_sweep.is_some()
     }
 
     /// Whether a sweep may be aborted, or enough of them were in a row.
@@ -130,7 +155,7 @@ impl Schedule {
 
     /// Whether a heavy sweep is due that may abort what is under way.
     pub(crate) fn aborts_others(&self, now: Time) -> bool {
-        self.heavy_sweep_at.is_some_and(|at| at <= now) && self.may_abort()
+        self.heavy_sweep.is_some_and(|(at, _)| at <= now) && self.may_abort()
     }
 
     /// A discovery, or the programming after one, was aborted.
@@ -141,11 +166,11 @@ impl Schedule {
     /// Takes out the sweep that is due at `now`. A heavy one makes a light one needless, and that a glance.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Due> {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if is_due(self.heavy_sweep_at) {
-            self.heavy_sweep_at = None;
+        if let Some((_, cause)) = self.heavy_sweep.filter(|(at, _)| *at <= now) {
+            self.heavy_sweep = None;
             self.light_sweep_at = None;
             self.glance_at = None;
-            return Some(Due::HeavySweep);
+            return Some(Due::HeavySweep(cause));
         }
         if is_due(self.light_sweep_at) {
             self.light_sweep_at = None;
@@ -184,7 +209,7 @@ impl Schedule {
         if incomplete {
             let delay_ns = RETRY_NS << self.incomplete_sweeps.min(8);
             self.incomplete_sweeps += 1;
-            self.request_sweep(now + delay_ns.min(RETRY_NS_MAX));
+            self.request_sweep(now + delay_ns.min(RETRY_NS_MAX), Cause::Incomplete);
         } else {
             self.incomplete_sweeps = 0;
         }
@@ -231,12 +256,15 @@ mod tests {
     fn the_earliest_request_counts_and_a_heavy_sweep_replaces_a_light_one() {
         let mut schedule = Schedule::new(10 * SECOND_NS);
         schedule.schedule_light_sweep(Time(0), true);
-        schedule.request_sweep(Time(300));
-        schedule.request_sweep(Time(200));
-        schedule.request_sweep(Time(400));
+        schedule.request_sweep(Time(300), Cause::Request);
+        schedule.request_sweep(Time(200), Cause::Request);
+        schedule.request_sweep(Time(400), Cause::Request);
         assert_eq!(schedule.deadline(true), Some(Time(200)));
         assert_eq!(schedule.take_due(Time(199)), None);
-        assert_eq!(schedule.take_due(Time(200)), Some(Due::HeavySweep));
+        assert_eq!(
+            schedule.take_due(Time(200)),
+            Some(Due::HeavySweep(Cause::Request))
+        );
         assert_eq!(schedule.deadline(true), None);
     }
 
@@ -257,7 +285,7 @@ mod tests {
     #[test]
     fn after_so_many_aborts_one_sweep_is_let_through() {
         let mut schedule = Schedule::new(0);
-        schedule.request_sweep(Time(5));
+        schedule.request_sweep(Time(5), Cause::Request);
         assert!(!schedule.aborts_others(Time(4)));
         for _ in 0..ABORTS_MAX {
             assert!(schedule.aborts_others(Time(5)));

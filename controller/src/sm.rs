@@ -15,7 +15,7 @@ use wire::{Guid, Mad, Method, MgmtClass, Qpn, vendor};
 
 use crate::absence::Absence;
 use crate::aliases::Aliases;
-use crate::control::{Phase, Status};
+use crate::control::{LogPage, Phase, Status};
 use crate::election::Election;
 use crate::exchange::{Exchange, Expired};
 use crate::fabric::Fabric;
@@ -28,7 +28,7 @@ use crate::protection::given_key;
 use crate::qos::Qos;
 use crate::report::{Report, Source};
 use crate::sa::{Administration, Context, View};
-use crate::schedule::Schedule;
+use crate::schedule::{Cause, Schedule};
 use crate::smp::{Answer, message};
 use crate::subnet::Index;
 use crate::traps::LinkTraps;
@@ -147,6 +147,7 @@ impl Sm {
 
     /// Takes in what has arrived on the host's MAD socket.
     pub fn handle(&mut self, now: Time, message: FromAgent) {
+        self.report.set_now(now);
         self.note_absence(now);
         match message {
             FromAgent::Received(message) => self.received(now, &message),
@@ -161,7 +162,7 @@ impl Sm {
                     if class == MgmtClass::SUBN_LID.0 && !self.election.leaves_to_another() {
                         self.invalidate_memory();
                     }
-                    self.request_sweep(now);
+                    self.request_sweep(now, Cause::OwnHost);
                 }
             }
             FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
@@ -191,8 +192,9 @@ impl Sm {
                 self.outbox.register(ToAgent::Register { class: class.0 });
             }
             self.outbox.register(ToAgent::SetIsSm(true));
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, Cause::Start);
         }
+        self.report.set_now(now);
         self.note_absence(now);
         self.groups.expire(now);
         while let Some(expired) = self.exchange.expire(now) {
@@ -242,7 +244,8 @@ impl Sm {
     /// Starts a full sweep at once; one that is under way starts anew. In standby the master is polled
     /// instead.
     pub fn resweep(&mut self, now: Time) {
-        self.request_sweep(now);
+        self.report.set_now(now);
+        self.request_sweep(now, Cause::Request);
         self.pump(now);
     }
 
@@ -282,6 +285,12 @@ impl Sm {
     pub fn is_sweep_due(&self) -> bool {
         let is_under_way = !matches!(self.activity, Activity::Idle | Activity::LightSweep(..));
         is_under_way || self.schedule.is_heavy_sweep_due()
+    }
+
+    /// What this manager has done since the entry of its log with that number.
+    #[must_use]
+    pub fn log(&self, now: Time, after: u64) -> LogPage {
+        self.report.log(now, after)
     }
 
     /// How the subnet stands.

@@ -2,11 +2,13 @@
 //!
 //! Traps are heard as a manager of real hardware hears them: a subscription at subnet administration (InformInfo,
 //! IBA 13.4.8.3) through one host's MAD socket, a Report for each notice, which is answered. It is renewed every few
-//! seconds, so that a new subnet manager has it as well, and ended when the stream ends. Everything else is what has
-//! changed from one [`Snapshot`] to the next.
+//! seconds, so that a new subnet manager has it as well, and ended when the stream ends. What no trap tells (sweeps,
+//! tables, connections) comes from the logs of the fabric's own controllers; everything else is what has changed from
+//! one [`Snapshot`](crate::Snapshot) to the next.
 //!
 //! ```text
 //!   host's MAD socket ── Report(Notice) ──> listener ──┐
+//!   controllers' sockets ── log ──────────> controllers ──┤
 //!   Sampler ── Snapshot ──────────────────> changes ───┴─> bounded channel of Event
 //! ```
 //!
@@ -15,6 +17,7 @@
 //! method: the stream takes the first of its hosts that is free, and another one when that host cannot hear any more.
 
 mod changes;
+mod controllers;
 mod event;
 mod listener;
 mod names;

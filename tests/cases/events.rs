@@ -166,6 +166,7 @@ fn a_cable_and_a_host_are_heard_under_our_controller_and_the_subscription_ends_w
     let mut listening = Listening::start(&fabric, &["--host", "h1.0"]);
     assert_eq!(subscriptions(&fabric, "h1.0"), 1);
     hears_a_cable_and_a_host(&fabric, &mut listening);
+    says_what_the_controller_does(&fabric, &mut listening);
     let said = listening.interrupt();
     assert!(said.contains("events, 0 lost"), "{said}");
     assert_eq!(subscriptions(&fabric, "h1.0"), 0);
@@ -182,6 +183,64 @@ fn a_cable_and_a_host_are_heard_under_opensm() {
     hears_a_cable_and_a_host(&fabric, &mut listening);
     let _ = listening.interrupt();
     assert_eq!(subscriptions(&fabric, "h1.0"), 0);
+    fabric.down();
+}
+
+/// A host is killed: the sweep begins with its cause, tables are written, and it ends.
+#[track_caller]
+fn says_what_the_controller_does(fabric: &Fabric, listening: &mut Listening) {
+    fabric.kill("h3.0");
+    let _ = listening.sees("a sweep begins", |event| {
+        event.kind == Kind::Sweep
+            && event
+                .fields
+                .get("cause")
+                .is_some_and(|it| it == "trap 128 of s1.3")
+    });
+    let ended = listening.sees("it ends", |event| {
+        event.kind == Kind::Sweep && event.fields.get("hosts").is_some_and(|it| it == 7)
+    });
+    let counts = ["switches", "links"].map(|name| ended.fields[name].as_u64());
+    assert_eq!(counts, [Some(6), Some(15)]);
+    assert_eq!(ended.fields["degraded"], true);
+    assert_eq!(ended.fields["controller"], "controller");
+    // The cable before was one between switches.
+    let routed = listening.sees("tables are written", |event| event.kind == Kind::Routing);
+    assert!(routed.fields["blocks"].as_u64() > Some(0), "{routed:?}");
+}
+
+#[test]
+fn a_connection_and_another_subnet_manager_are_told() {
+    let options = [
+        "--no-ip",
+        "--sm-node",
+        "h0:9,h1:3",
+        "--qos",
+        "vlarb01",
+        "--vls",
+        "4",
+    ];
+    let fabric = Fabric::up(Transport::Udp, "star-4", &options);
+    let mut listening = Listening::start(&fabric, &[]);
+    let connect = ["qos", "connect", "h2", "h3", "--rate", "64M"];
+    let _ = fabric.call(&connect).success();
+    let admitted = listening.sees("a connection", |event| event.kind == Kind::Connection);
+    assert_eq!(admitted.device.as_deref(), Some("h2"));
+    assert_eq!(admitted.fields["destination"], "h3");
+    assert_eq!(admitted.fields["rate_bps"], 64_000_000);
+    assert_eq!(admitted.fields["outcome"], "admitted");
+    listening.forget();
+    fabric.kill("controller");
+    let ended = listening.sees("the process", |event| event.kind == Kind::Process);
+    assert_eq!(ended.device.as_deref(), Some("controller"));
+    let master = listening.sees("the other manager", |event| event.kind == Kind::Master);
+    assert_eq!(master.device.as_deref(), Some("h1"));
+    assert_eq!(master.fields["before"], "h0");
+    // The subscription is the new manager's as well.
+    let _ = listening.sees("traps are heard", |event| event.kind == Kind::Listener);
+    let _ = fabric.call(&["link", "down", "s0:4"]).success();
+    let _ = listening.hears(65, "h3");
+    let _ = listening.interrupt();
     fabric.down();
 }
 

@@ -1,6 +1,6 @@
 //! Subscriptions to traps (InformInfo, IBA 13.4.8.3), and the reports in flight.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::Time;
 use mad::local::MadMessage;
@@ -15,8 +15,11 @@ use crate::smp::message;
 const SUBSCRIPTIONS_MAX: usize = 1024;
 /// Subscriptions of one port at most: more than there are kinds of traps.
 const PORT_SUBSCRIPTIONS_MAX: usize = 32;
-/// Reports that wait for their answer at most; further ones are not sent.
-const REPORTS_MAX: usize = 1024;
+/// Reports that wait for their answer at most; further ones are sent when there is room.
+const REPORTS_MAX: usize = 256;
+/// Reports that are still to be sent at most: a switch that is lost takes its hosts along, of which all others are told.
+/// Further ones are not sent.
+const WAITING_MAX: usize = 65_536;
 /// How long an answer may take, and how often a report is sent.
 const TIMING: Timing = Timing {
     timeout_ns: 1_000_000_000,
@@ -33,8 +36,9 @@ pub(crate) struct Subscriptions {
     /// The ports that the last sweep has left in service.
     in_service: BTreeSet<Guid>,
     reports: Transactions<MadMessage>,
+    /// Reports that are still to be sent, and to whom.
+    waiting: VecDeque<(Lid, Qpn, Notice)>,
     last_tid: u64,
-    out: Vec<MadMessage>,
 }
 
 impl Default for Subscriptions {
@@ -43,8 +47,8 @@ impl Default for Subscriptions {
             entries: BTreeMap::new(),
             in_service: BTreeSet::new(),
             reports: Transactions::new(REPORTS_MAX),
+            waiting: VecDeque::new(),
             last_tid: REPORT_TIDS,
-            out: Vec::new(),
         }
     }
 }
@@ -112,7 +116,7 @@ impl Subscriptions {
     }
 
     /// A sweep has left these ports in service: reports who has come and gone since the one before.
-    pub(super) fn set_ports(&mut self, now: Time, sm_lid: Lid, ports: BTreeSet<Guid>) {
+    pub(super) fn set_ports(&mut self, sm_lid: Lid, ports: BTreeSet<Guid>) {
         let before = core::mem::replace(&mut self.in_service, ports);
         let gone = before.difference(&self.in_service).copied();
         let come = self.in_service.difference(&before).copied();
@@ -121,12 +125,12 @@ impl Subscriptions {
         let changes: Vec<(u16, Guid)> = gone.chain(come).collect();
         for (number, port) in changes {
             let gid = Gid::new(Gid::DEFAULT_PREFIX, port);
-            self.report_gid(now, sm_lid, number, gid);
+            self.report_gid(sm_lid, number, gid);
         }
     }
 
     /// Reports that something has become of a GID: traps 64 to 67 (IBA 14.2.5.1).
-    pub(super) fn report_gid(&mut self, now: Time, sm_lid: Lid, number: u16, gid: Gid) {
+    pub(super) fn report_gid(&mut self, sm_lid: Lid, number: u16, gid: Gid) {
         let mut details = [0; 54];
         TrapGid { gid }.emit(&mut details);
         let notice = Notice {
@@ -139,11 +143,11 @@ impl Subscriptions {
             count: 0,
             details,
         };
-        self.report(now, &notice);
+        self.report(&notice);
     }
 
     /// Reports a notice to all that have subscribed to it.
-    pub(super) fn report(&mut self, now: Time, notice: &Notice) {
+    pub(super) fn report(&mut self, notice: &Notice) {
         let to: BTreeSet<(Lid, Qpn)> = self
             .entries
             .keys()
@@ -151,18 +155,22 @@ impl Subscriptions {
             .map(|&(lid, qpn, _)| (lid, qpn))
             .collect();
         for (lid, qpn) in to {
-            self.last_tid = REPORT_TIDS | (self.last_tid.wrapping_add(1) & 0xffff_ffff);
-            let mut mad = Mad::sa(Method::REPORT, AttributeId::NOTICE, 0, self.last_tid);
-            notice.emit(mad.sa_data_mut());
-            let report = message(lid, qpn, &mad);
-            if self
-                .reports
-                .start(now, self.last_tid, TIMING, report.clone())
-                .is_ok()
-            {
-                self.out.push(report);
+            if self.waiting.len() < WAITING_MAX {
+                self.waiting.push_back((lid, qpn, *notice));
             }
         }
+    }
+
+    /// A report that is sent now.
+    fn start(&mut self, now: Time, (lid, qpn, notice): (Lid, Qpn, Notice)) -> Option<MadMessage> {
+        self.last_tid = REPORT_TIDS | (self.last_tid.wrapping_add(1) & 0xffff_ffff);
+        let mut mad = Mad::sa(Method::REPORT, AttributeId::NOTICE, 0, self.last_tid);
+        notice.emit(mad.sa_data_mut());
+        let report = message(lid, qpn, &mad);
+        let started = self
+            .reports
+            .start(now, self.last_tid, TIMING, report.clone());
+        started.is_ok().then_some(report)
     }
 
     /// A subscriber has answered.
@@ -172,18 +180,23 @@ impl Subscriptions {
 
     /// The reports to send at `now`.
     pub(super) fn poll(&mut self, now: Time) -> Vec<MadMessage> {
-        let mut out = core::mem::take(&mut self.out);
+        let mut out = Vec::new();
         while let Some(due) = self.reports.poll(now) {
             if let Due::Retry { request, .. } = due {
                 out.push(request.clone());
             }
+        }
+        while self.reports.room() > 0
+            && let Some(next) = self.waiting.pop_front()
+        {
+            out.extend(self.start(now, next));
         }
         out
     }
 
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Time> {
-        match self.out.is_empty() {
+        match self.waiting.is_empty() || self.reports.room() == 0 {
             true => self.reports.deadline(),
             false => Some(Time::ZERO),
         }
@@ -235,6 +248,27 @@ mod tests {
             assert!(subscribe(port, 31), "a repetition");
         }
         assert!(!subscribe(32, 0), "the 1025th in all");
+    }
+
+    #[test]
+    fn reports_beyond_those_under_way_wait_and_are_sent_as_others_are_answered() {
+        let mut subscriptions = Subscriptions::default();
+        for port in 1..=1000_u16 {
+            let any = info(InformInfo::ANY);
+            assert!(subscriptions.set(Guid(port.into()), (Lid::new(port), Qpn::GSI), &any));
+        }
+        subscriptions.report(&Notice::link_state_change(Lid::new(7)));
+        let mut told = Vec::new();
+        while subscriptions.deadline() == Some(Time::ZERO) {
+            let sent = subscriptions.poll(Time(1));
+            assert!(sent.len() <= REPORTS_MAX);
+            for report in sent {
+                told.push(report.lid.get());
+                subscriptions.answered(Mad::from_bytes(*report.mad).tid());
+            }
+        }
+        assert_eq!(told, (1..=1000).collect::<Vec<u16>>());
+        assert_eq!(subscriptions.deadline(), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use controller::control::{Reply, Request};
+use controller::control::{LogPage, Reply, Request};
 use controller::{Sm, SmEvent};
 use daemon::control::{Answer, ControlError};
 use mad::local::ToAgent;
@@ -59,6 +59,14 @@ impl Manager {
                 self.take_events();
                 let status = self.sm.borrow().status(clock::now());
                 Reply::Status(Box::new(status)).into()
+            }
+            Request::Log { after } => {
+                let page = self.sm.borrow().log(clock::now(), *after);
+                Reply::Log(LogPage {
+                    pid: std::process::id(),
+                    ..page
+                })
+                .into()
             }
             Request::Resweep => {
                 self.sm.borrow_mut().resweep(clock::now());

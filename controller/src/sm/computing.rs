@@ -19,6 +19,7 @@ use crate::control::Phase;
 use crate::discovery::Discovered;
 use crate::plan::{Measured, Measuring, Plan, Planner};
 use crate::report::{Source, unreachable_warnings};
+use crate::schedule::Cause;
 use crate::subnet::Subnet;
 use crate::writer::Purpose;
 
@@ -122,6 +123,7 @@ impl Sm {
 
     /// Takes in what [`Work::run`] has computed.
     pub fn work_done(&mut self, now: Time, done: Done) {
+        self.report.set_now(now);
         self.note_absence(now);
         match done.0 {
             Outcome::Plan {
@@ -159,7 +161,7 @@ impl Sm {
             && self.planner.take_measured(measured)
         {
             self.persist();
-            self.request_sweep(now);
+            self.request_sweep(now, Cause::Measured);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::light_sweep::LightSweep;
 use crate::plan::Plan;
 use crate::report::Source;
 use crate::sa::Administration;
+use crate::schedule::Cause;
 use crate::smp::{Answer, Request, message};
 use crate::subnet::{Device, Index, Subnet};
 use crate::writer::Purpose;
@@ -84,7 +85,7 @@ impl Sm {
         self.exchange.clear();
         self.outbox.withdraw_smps();
         self.schedule.count_abort();
-        self.schedule.request_sweep(now);
+        self.schedule.request_sweep(now, Cause::Managers);
     }
 
     /// A discovery is complete: who is master? What was discovered, if it is to be served.
@@ -276,7 +277,7 @@ impl Sm {
         self.report.push(SmEvent::Recall);
         self.report.enter(Phase::Discovering);
         self.windows.begin_session(now);
-        self.schedule.request_sweep(now);
+        self.schedule.request_sweep(now, Cause::Managers);
     }
 
     /// Another manager may have been master without this one's knowledge: what devices hold is read
@@ -296,7 +297,7 @@ impl Sm {
                 if before == SmState::Master {
                     self.invalidate_memory();
                 }
-                self.schedule.request_sweep(now);
+                self.schedule.request_sweep(now, Cause::Managers);
             }
             (Some(Step::Poll), Some(master)) => self.stand_by(now, master),
             (Some(Step::Rest), _) => {
@@ -310,9 +311,9 @@ impl Sm {
     }
 
     /// The subnet may have changed: it is swept, or if another manager is master, that is polled.
-    pub(super) fn request_sweep(&mut self, now: Time) {
+    pub(super) fn request_sweep(&mut self, now: Time, cause: Cause) {
         match self.election.state() {
-            SmState::Discovering | SmState::Master => self.schedule.request_sweep(now),
+            SmState::Discovering | SmState::Master => self.schedule.request_sweep(now, cause),
             SmState::Standby => self.schedule.schedule_poll(now),
             SmState::NotActive => {}
         }

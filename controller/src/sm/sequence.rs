@@ -34,7 +34,7 @@ use crate::light_sweep::{self, LightSweep};
 use crate::persistence::Texts;
 use crate::plan::Plan;
 use crate::report::{Source, unreachable_warnings};
-use crate::schedule::Due;
+use crate::schedule::{Cause, Due};
 use crate::smp::{Answer, Request};
 use crate::verification;
 use crate::writer::{Programming, Purpose, Target, Write};
@@ -206,7 +206,7 @@ impl Sm {
         if let Activity::Discovering(discovery) = &self.activity
             && discovery.is_outdated()
         {
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, Cause::Overtaken);
         }
         // A handover is short and ends one way or the other.
         let goes_on = matches!(self.activity, Activity::HandingOver(_));
@@ -254,7 +254,7 @@ impl Sm {
 
     fn start_what_is_due(&mut self, now: Time) -> bool {
         match self.schedule.take_due(now) {
-            Some(Due::HeavySweep) => self.start_discovery(now),
+            Some(Due::HeavySweep(cause)) => self.start_discovery(now, cause),
             Some(Due::LightSweep) => self.start_light_sweep(),
             Some(Due::Glance) => self.start_glance(),
             None => return self.serve_groups() || self.serve_aliases() || self.serve_qos(now),
@@ -266,8 +266,9 @@ impl Sm {
         self.activity = Activity::Writing(Box::new(Programming::start(purpose)));
     }
 
-    fn start_discovery(&mut self, now: Time) {
-        self.report.sweep_started(now);
+    fn start_discovery(&mut self, now: Time, cause: Cause) {
+        let cause = self.words_of(cause);
+        self.report.sweep_started(now, cause);
         let retries = self.config.retries;
         let probe_retries = match self.is_managed_before() {
             false => retries,
@@ -384,7 +385,7 @@ impl Sm {
             self.report.replace(Source::ForeignWrites, warnings);
         }
         if light_sweep.changed {
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, Cause::Change);
         } else if let Some(discovered) = discovered {
             self.subnet_discovered(now, *discovered);
         } else if self.report.unreachable().is_empty() {
@@ -398,12 +399,12 @@ impl Sm {
             }
             if self.schedule.is_unlinked_for_long() {
                 // A light sweep asks for what has changed; what was discovered may have been wrong.
-                self.schedule.request_sweep(now);
+                self.schedule.request_sweep(now, Cause::OwnHost);
             }
             self.schedule_light_sweep(now);
         } else {
             // Unreachable devices are looked for again, though no port has changed its state.
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, Cause::Incomplete);
         }
     }
 
@@ -434,7 +435,9 @@ impl Sm {
     fn written(&mut self, now: Time, programming: &Programming) {
         match programming.purpose() {
             Purpose::Subnet => self.subnet_written(now, programming),
-            _ if programming.needs_resweep() => self.schedule.request_sweep(now),
+            _ if programming.needs_resweep() => {
+                self.schedule.request_sweep(now, Cause::Overtaken);
+            }
             Purpose::Qos | Purpose::Multicast | Purpose::Guids => {}
         }
         match programming.purpose() {
@@ -467,7 +470,7 @@ impl Sm {
         let names = names.collect();
         self.report.set_unreachable(unreachable);
         self.update_report();
-        self.administration.subnet_changed(now, &self.fabric);
+        self.administration.subnet_changed(&self.fabric);
         let subnet = &self.fabric.subnet;
         self.aliases
             .retain(|port| subnet.find_end_port(port).is_some());
@@ -481,7 +484,7 @@ impl Sm {
         self.schedule.sweep_done(now, is_incomplete, names);
         self.schedule_light_sweep(now);
         if self.hands_over_next {
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, Cause::Managers);
         }
     }
 

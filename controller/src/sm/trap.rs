@@ -9,6 +9,7 @@ use super::sequence::Activity;
 use super::{Job, Sm};
 use crate::protection;
 use crate::report::Source;
+use crate::schedule;
 use crate::smp::{Answer, Request};
 use crate::subnet::Device;
 use crate::traps::{self, Cause};
@@ -29,8 +30,9 @@ impl Sm {
         }
         self.outbox.send(traps::repress(from, request, m_key));
         let told = protection::without_key(&notice);
-        self.administration.report(now, &told);
+        self.administration.report(&told);
         let cause = Cause::of(&notice);
+        let sweep = schedule::Cause::Trap(notice.trap_number, notice.issuer_lid);
         if let Some((source, text)) = self.refusal(&notice, &cause) {
             return self.report.warn_of(source, text);
         }
@@ -45,7 +47,9 @@ impl Sm {
             | Cause::Stopped(_) => return,
             Cause::LinkState => {
                 let Some(switch) = issuer.map(Device::guid) else {
-                    return self.schedule.request_sweep(now + self.config.trap_delay_ns);
+                    return self
+                        .schedule
+                        .request_sweep(now + self.config.trap_delay_ns, sweep);
                 };
                 let under_way = match &self.activity {
                     Activity::Discovering(discovery) => Some(discovery),
@@ -77,7 +81,8 @@ impl Sm {
                 return self.report.warn(format!("{name} reports trap {number}"));
             }
         }
-        self.schedule.request_sweep(now + self.config.trap_delay_ns);
+        self.schedule
+            .request_sweep(now + self.config.trap_delay_ns, sweep);
     }
 
     /// Asks a switch for its change flag.
@@ -98,7 +103,7 @@ impl Sm {
         let is_unchanged =
             (answer.attribute::<SwitchInfo>()).is_ok_and(|switch| !switch.port_state_change);
         if !is_unchanged {
-            self.schedule.request_sweep(now);
+            self.schedule.request_sweep(now, schedule::Cause::Change);
         }
     }
 
@@ -160,7 +165,7 @@ impl Sm {
     }
 
     /// How people are told of the device with that LID, which may have left the subnet.
-    fn name_of(&self, lid: Lid) -> String {
+    pub(super) fn name_of(&self, lid: Lid) -> String {
         let subnet = &self.fabric.subnet;
         let found = subnet.find_lid(lid).map(|at| subnet.devices[at].label());
         let known = || {

@@ -32,6 +32,14 @@ pub enum Kind {
     Device,
     /// Another host runs the subnet manager.
     Master,
+    /// A sweep of one of the fabric's own controllers has begun or ended.
+    Sweep,
+    /// A controller routes by another engine, or has written forwarding tables.
+    Routing,
+    /// A controller has answered a request for a connection with promised bandwidth.
+    Connection,
+    /// A controller warns.
+    Warning,
     /// A process of the fabric has ended, or was started.
     Process,
     /// A device has dropped packets.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use controller::control::{Happening, LogEntry};
 use link::Time;
 use mad::local::MadMessage;
 use proptest::prelude::*;
@@ -14,6 +15,7 @@ use wire::sa::InformInfo;
 use wire::{AttributeId, Format as _, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
 
 use super::changes::between;
+use super::controllers;
 use super::event::{Event, Kind};
 use super::listener::{Deaf, Learned, Listener, Output};
 use super::names::Names;
@@ -506,6 +508,46 @@ fn processes_that_end_and_begin_are_told() {
         Some("h1 was started again, process 12 after 10")
     );
     assert_eq!(told(&Snapshot::default(), &runs), None);
+}
+
+#[test]
+fn what_a_controller_has_logged_is_told_with_the_moment_at_which_it_was() {
+    let told = |what| {
+        let entry = LogEntry {
+            number: 1,
+            age_ns: 3_000_000_000,
+            what,
+        };
+        controllers::event("controller2", &entry)
+    };
+    let begun = told(Happening::SweepBegun {
+        cause: "trap 128 of s0".to_owned(),
+    });
+    assert_eq!(begun.text, "a sweep begins: trap 128 of s0");
+    assert_eq!(begun.fields["controller"], "controller2");
+    let age_ms = crate::wall::now_ms() - begun.at_ms;
+    assert!((3000..63_000).contains(&age_ms), "{age_ms}");
+    let ended = told(Happening::SweepEnded {
+        generation: 4,
+        duration_ns: 12_340_000,
+        switches: 6,
+        hosts: 8,
+        links: 15,
+        is_degraded: true,
+    });
+    assert_eq!(
+        ended.text,
+        "a sweep has ended after 12.3 ms: 6 switches, 8 hosts, 15 cables; something is missing"
+    );
+    let routed = told(Happening::Routed {
+        engine: "updn".to_owned(),
+        before: Some("mlid".to_owned()),
+        blocks: 3,
+    });
+    assert_eq!(
+        routed.text,
+        "routed by updn, was mlid; 3 blocks of tables written"
+    );
 }
 
 #[test]

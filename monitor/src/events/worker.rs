@@ -16,9 +16,9 @@ use super::listener::{Deaf, Learned, Listener, Output, reports};
 use super::names::Names;
 use super::notice;
 use super::queue::Queue;
-use super::{Host, changes};
+use super::{Host, changes, controllers};
 use crate::client::{Client, ClientError};
-use crate::sampler::Shared;
+use crate::sampler::{Shared, Source};
 
 /// Hosts that are tried, one after the other.
 const HOSTS_MAX: usize = 64;
@@ -80,9 +80,13 @@ pub(super) async fn work(
         told: None,
         stopped,
     };
+    let own = hosts
+        .first()
+        .map_or(&[][..], |host| &host.source.controllers);
     tokio::select! {
         () = ears.listen() => {}
         never = follow(shared, queue) => match never {},
+        never = controllers::follow(own, queue) => match never {},
     }
 }
 
@@ -98,10 +102,7 @@ async fn follow(shared: &Shared, queue: &Queue) -> Infallible {
         for event in changes::between(&before, &now) {
             queue.push(event);
         }
-        // What a manager said last holds until it says something else.
-        if now.sequence > 0 {
-            before = now;
-        }
+        before = now;
     }
 }
 
@@ -166,13 +167,13 @@ impl Ears<'_> {
     /// Hears through a host until it fails, or all is to end.
     async fn through(&mut self, host: &Host) -> Result<(), NotHeard> {
         let source = &host.source;
-        let mut client = Client::connect(source).await?;
-        if !client.register(reports()).await? {
-            return Err(NotHeard::Taken);
-        }
+        let mut stopped = self.stopped.clone();
+        let mut client = tokio::select! {
+            client = registered(source) => client?,
+            _ = stopped.wait_for(|stopped| *stopped) => return Ok(()),
+        };
         let mut listener = Listener::new(clock::now(), source.sa_key.get());
         let mut looks = Looks::new(source.controllers.is_empty());
-        let mut stopped = self.stopped.clone();
         let mut is_ending = false;
         while !listener.is_over() {
             let now = clock::now();
@@ -254,6 +255,15 @@ impl Ears<'_> {
                 }
             }
         }
+    }
+}
+
+/// A connection to a host that gives it reports.
+async fn registered(source: &Source) -> Result<Client, NotHeard> {
+    let client = Client::connect(source).await?;
+    match client.register(reports()).await? {
+        true => Ok(client),
+        false => Err(NotHeard::Taken),
     }
 }
 
