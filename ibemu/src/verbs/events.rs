@@ -109,7 +109,10 @@ pub async fn run(fabric: &FabricName, options: &Events) -> Result<()> {
 
 /// The hosts to hear through, in the order in which they are tried: those with a subnet manager of the fabric's own last,
 /// which hears reports itself.
-fn hosts(dir: &FabricDir, state: &FabricState, name: Option<&str>) -> Result<Vec<Host>> {
+///
+/// # Errors
+/// If there is no such host, or the subnet's keys cannot be read.
+pub(crate) fn hosts(dir: &FabricDir, state: &FabricState, name: Option<&str>) -> Result<Vec<Host>> {
     let chosen = match name {
         Some(name) => {
             let node = state.find(name)?;

@@ -33,6 +33,7 @@ pub use capture::{Capture, run as capture};
 pub use chaos::{Chaos, run as chaos};
 pub use clos::{Clos, run as clos};
 pub use down::run as down;
+pub(crate) use events::hosts as hosts_to_hear_through;
 pub use events::{Events, run as events};
 pub use exec::{CannotRun, run as exec};
 pub use experiment::{Sim, run as sim};

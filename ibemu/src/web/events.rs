@@ -1,6 +1,7 @@
 //! What happens, as the page lists it.
 
 use serde::Serialize;
+use wire::choice::Choice as _;
 
 use super::map::Map;
 use super::sample::{Sample, state_name};
@@ -20,6 +21,28 @@ pub(super) struct Event {
     /// The position of the cable that it is about, if one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cable: Option<usize>,
+}
+
+impl Event {
+    /// What the stream of a fabric's events tells, with the cable of its port.
+    pub(super) fn heard(map: &Map, event: monitor::events::Event) -> Self {
+        let device = event.device.as_deref();
+        let device = device.and_then(|name| map.devices.iter().position(|it| it.name == name));
+        let end = device.zip(event.port);
+        let end = end.map(|(node, port)| crate::state::End { node, port });
+        let at = |end| {
+            map.cables
+                .iter()
+                .position(|cable| cable.ends().contains(&end))
+        };
+        Self {
+            at_ms: event.at_ms,
+            kind: event.kind.name().to_owned(),
+            text: event.text,
+            device: event.device,
+            cable: end.and_then(at),
+        }
+    }
 }
 
 /// What has changed from one sample to the next.

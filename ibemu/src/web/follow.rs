@@ -5,16 +5,18 @@ use std::convert::Infallible;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use monitor::events::Kind;
 use monitor::model::Counter;
 use monitor::{Frame, Snapshot};
 use tokio::time::MissedTickBehavior;
+use wire::choice::Choice as _;
 
 use super::events::{self, Event};
 use super::map::Map;
 use super::sample::Sample;
 use super::site::{Live, Site, Source, now_ms};
 use super::store::Recording;
-use crate::sampling;
+use crate::{sampling, verbs};
 
 /// How often the whole fabric is looked at while a cable is not Active.
 const REDISCOVERY: Duration = Duration::from_secs(2);
@@ -29,6 +31,7 @@ pub(super) async fn follow(site: &Site, recording: Option<Recording>) -> Infalli
         tokio::select! {
             () = follow_samples(live, map, recording) => {}
             never = follow_processes(live) => match never {},
+            never = follow_events(live, map) => match never {},
         }
     }
     std::future::pending().await
@@ -45,6 +48,32 @@ async fn follow_processes(live: &Live) -> Infallible {
             live.sampler.set_processes(processes);
         }
     }
+}
+
+/// Tells pages what is heard: traps, changes of the subnet manager, processes, drops. Cables and devices are told by what differs from
+/// one sample to the next, in terms of the map.
+async fn follow_events(live: &Live, map: &Map) -> Infallible {
+    let hosts = verbs::hosts_to_hear_through(&live.dir, &live.state, None);
+    let heard = hosts.and_then(|hosts| Ok(monitor::events::Events::start(hosts, &live.sampler)?));
+    let (_stream, mut events) = match heard {
+        Ok(heard) => heard,
+        Err(error) => {
+            live.hub.event(Event {
+                at_ms: now_ms(),
+                kind: Kind::Listener.name().to_owned(),
+                text: format!("no traps are heard: {error:#}"),
+                device: None,
+                cable: None,
+            });
+            std::future::pending().await
+        }
+    };
+    while let Some(event) = events.recv().await {
+        if !matches!(event.kind, Kind::Link | Kind::Device) {
+            live.hub.event(Event::heard(map, event));
+        }
+    }
+    std::future::pending().await
 }
 
 /// Ends with the sampler.

@@ -3,6 +3,7 @@
 //! ```text
 //!   monitor::Sampler ──> site ──┬──> hub ──> /api/stream (server-sent events) ──> pages
 //!     (PerfMgt MADs)            └──> --record FILE ──> --replay FILE
+//!   monitor::events (traps, ..) ───> hub
 //!   verbs (path, mcast, status, link, restart, traffic) <── /api/...
 //! ```
 //!

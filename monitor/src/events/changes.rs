@@ -90,7 +90,7 @@ fn drops(before: &Snapshot, after: &Snapshot, events: &mut Vec<Event>) {
                 let before = known.and_then(|known| known.get(reason)).copied();
                 // Fewer than before: the device was restarted, and has counted these since.
                 let more = count.checked_sub(before.unwrap_or(0)).unwrap_or(count);
-                (more > 0).then(|| (reason.as_str(), more))
+                (more > 0).then_some((reason.as_str(), more))
             });
             let more: BTreeMap<&str, u64> = more.collect();
             if more.is_empty() {

@@ -196,12 +196,27 @@ fn what_is_asked_is_what_the_command_says() {
         (&row["port"], &row["name"]),
         (&path["hops"][1]["out"], &json!(to))
     );
+    let is_told = |kind: &str, text: &str| {
+        let events = server.get("/api/events").json();
+        let events = events.as_array().unwrap();
+        let is_it = |event: &&Value| {
+            event["kind"] == kind && event["text"].as_str().unwrap().contains(text)
+        };
+        let found = events.iter().find(is_it).cloned();
+        found.ok_or_else(|| format!("{events:?}"))
+    };
+    let _ = within(SAMPLED, "a listener", || {
+        is_told("listener", "traps are heard")
+    });
     let pulled = server.post(
         "/api/cable",
-        &json!({"port": format!("{leaf}:1"), "plugged": false}).to_string(),
+        &json!({"port": format!("{leaf}:3"), "plugged": false}).to_string(),
     );
     assert_eq!(pulled.status, 200, "{pulled:?}");
     within(SAMPLED, "a sample with a cable that is Down", || sampled(1));
+    // The switch has told the subnet manager, which has told whoever listens.
+    let trap = within(SAMPLED, "a trap", || is_told("trap", leaf));
+    assert_eq!(trap["device"], leaf);
     let events = server.get("/api/events").json();
     let texts: Vec<&str> = events
         .as_array()
