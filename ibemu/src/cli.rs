@@ -327,6 +327,10 @@ pub struct Perf {
     /// Seed of payloads and of the flows' first phases
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
+    /// Print the columns of perftest's ib_send_bw instead: payload, messages, MB (of 2^20 bytes) and million messages a second.
+    /// There is no peak, so that is 0
+    #[arg(long, conflicts_with = "json")]
+    pub perftest: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -391,6 +395,10 @@ pub struct Traffic {
     /// Write traffic.html, with plots, flows.csv and latency.csv into this folder, which is made if need be
     #[arg(long, value_name = "FOLDER")]
     pub report: Option<PathBuf>,
+    /// Say whether this machine keeps the pace of the links, by what virtual time delivers of the same traffic, and
+    /// a --time-scale of `up` at which it does; of a fabric that is --unpaced, too
+    #[arg(long)]
+    pub calibrate: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -323,6 +323,45 @@ fn a_host_killed_under_load_loses_what_reports_account_for() {
 }
 
 #[test]
+fn results_have_perftests_columns() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
+    let perf = fabric.call(&[
+        "perf",
+        "h0",
+        "h1",
+        "--count",
+        "2000",
+        "--size",
+        "1058",
+        "--perftest",
+    ]);
+    let text = perf.success().stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    let [rule, header, row, last] = lines[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(rule, last);
+    // The program itself is the judge of its columns.
+    let path = std::env::split_paths(&std::env::var_os("PATH").expect("a path"))
+        .map(|folder| folder.join("ib_send_bw"))
+        .find(|path| path.exists());
+    let program = std::fs::read(path.expect("perftest is installed")).expect("a program");
+    let has = |text: &str| {
+        let text = text.as_bytes();
+        program.windows(text.len()).any(|bytes| bytes == text)
+    };
+    assert!(has(header) && has(rule), "{text}");
+    let cells: Vec<f64> = row
+        .split_whitespace()
+        .map(|cell| cell.parse().expect("a number"))
+        .collect();
+    assert_eq!(cells[..3], [1024.0, 2000.0, 0.0], "{row}");
+    let average = cells[4] * 1e6 * 1024.0 / 1_048_576.0;
+    assert!((cells[3] - average).abs() < 0.01, "{row}");
+    fabric.down();
+}
+
+#[test]
 fn an_interrupted_ping_prints_its_summary() {
     let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
     let interrupted = |arguments: &[&str]| {

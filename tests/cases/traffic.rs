@@ -348,6 +348,45 @@ fn multicast_from_several_hosts_comes_once_to_each_live_and_in_virtual_time() {
 }
 
 #[test]
+fn a_calibration_says_at_which_time_scale_links_are_kept_up_with() {
+    let calibrate = ["traffic", "shift-1", "--seconds", "1", "--calibrate"];
+    let json = [&calibrate[..], &["--json"]].concat();
+    // 4x QDR at a 20,000th is 1.6 Mbit/s: 690 packets a second of each host.
+    let slow = Fabric::up(
+        Transport::Udp,
+        "star-2",
+        &["--no-ip", "--time-scale", "20000"],
+    );
+    let report = slow.call(&json).success().json();
+    let found = &report["calibration"];
+    assert_eq!(found["fabric_time_scale"], 20_000.0, "{found:#}");
+    assert_eq!(found["keeps_pace"], true, "{found:#}");
+    assert_eq!(found["time_scale"], 20_000.0, "{found:#}");
+    assert_eq!(found["bits_per_second"], report["total"]["bits_per_second"]);
+    // Two hosts that send all that their links carry, beside acknowledgements.
+    let reference = number(&found["reference_bits_per_second"]);
+    assert!((2_000_000..=3_200_000).contains(&reference), "{found:#}");
+    let text = slow.call(&calibrate).success().stdout;
+    assert!(
+        text.contains("at --time-scale 20000: this machine keeps the pace"),
+        "{text}"
+    );
+    slow.down();
+    let unpaced = Fabric::up(Transport::Udp, "star-2", &["--no-ip", "--unpaced"]);
+    let report = unpaced.call(&json).success().json();
+    let found = &report["calibration"];
+    assert_eq!(found["fabric_time_scale"], Value::Null, "{found:#}");
+    assert_eq!(found["keeps_pace"], Value::Null, "{found:#}");
+    let [live, reference] =
+        ["bits_per_second", "reference_bits_per_second"].map(|key| found[key].as_f64().expect(key));
+    let scale = found["time_scale"].as_f64().expect("a time scale");
+    assert!((scale - 110.0 * reference / live).abs() < 1e-3, "{found:#}");
+    unpaced.down();
+    let refused = ibemu_command(&["sim", "traffic", "star-2", "shift-1", "--calibrate"]).output();
+    assert_eq!(refused.expect("a refusal").status.code(), Some(2));
+}
+
+#[test]
 fn multicast_to_a_host_that_dies_is_lost_there_alone() {
     let fabric = Fabric::up(Transport::Udp, "star-4", &["--no-ip"]);
     let multicast = ["traffic", "multicast", "--rate", "464k", "--count", "600"];

@@ -14,6 +14,7 @@
 //! them busy. From then on each host is asked once for each step, all of them at the same time.
 
 mod bench;
+mod calibrate;
 mod collective;
 mod collective_report;
 mod constant;
@@ -26,10 +27,11 @@ mod requests;
 mod run;
 mod virtual_time;
 
+pub(crate) use calibrate::{Calibration, REFERENCE};
 pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
 pub(crate) use pattern::Pattern;
 use pattern::PatternError;
 pub(crate) use plan::{ByteText, GroupPlan, RateText, TrafficPlan, What, milliseconds};
-pub(crate) use report::{About, print, write};
+pub(crate) use report::{About, bits_per_second, print, print_perftest, write};
 pub(crate) use run::{Participants, run, verdict};
 pub(crate) use virtual_time::VirtualFabric;

@@ -1,6 +1,7 @@
 //! The report of a run.
 
 mod files;
+mod perftest;
 
 use anyhow::Result;
 use hostd::control::{FlowReport, FlowState, Histogram, Latency};
@@ -9,6 +10,7 @@ use serde::Serialize;
 use wire::TrafficKind;
 use wire::convert::{nanoseconds, real, u64_of, usize_of};
 
+use super::calibrate::Calibration;
 use super::collective_report::{CollectiveJson, CollectiveRun};
 use super::constant::{ConstantJson, ConstantRun};
 use super::flows::Flow;
@@ -19,6 +21,7 @@ use crate::lids::{HostLids, LeftOut};
 use crate::output::{self, Align, Table};
 use crate::quantity::{bit_rate, duration, per_second};
 pub(crate) use files::write;
+pub(crate) use perftest::print as print_perftest;
 
 /// Flows that are listed; with more, only the totals are printed.
 const LISTED_MAX: usize = 32;
@@ -34,6 +37,8 @@ pub(crate) struct About<'a> {
     pub(crate) collectives: &'a [CollectiveRun],
     /// Groups of constant bit rate.
     pub(crate) constants: &'a [ConstantRun],
+    /// Whether this machine keeps the pace, if that was asked for.
+    pub(crate) calibration: Option<Calibration>,
 }
 
 impl<'a> About<'a> {
@@ -60,6 +65,8 @@ struct Report<'a> {
     collectives: Vec<CollectiveJson>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     constant_rate: Vec<ConstantJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<Calibration>,
     total: Total<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Group<'a>>,
@@ -215,6 +222,7 @@ pub(crate) fn print(ran: &RunOutcome, about: &About<'_>, json: bool) -> Result<(
             interrupted: ran.interrupted,
             collectives,
             constant_rate: constants,
+            calibration: about.calibration,
             total: Total {
                 sums: all,
                 dropped: &ran.account.all_drops,
@@ -252,6 +260,9 @@ pub(crate) fn print(ran: &RunOutcome, about: &About<'_>, json: bool) -> Result<(
         fairness(all.fairness.filter(|_| all.flows > 1)),
     ))?;
     output::line(format!("one-way latency: {}", latency_line(&all.latency)))?;
+    if let Some(calibration) = &about.calibration {
+        output::line(calibration.line())?;
+    }
     print_account(&ran.account)
 }
 
@@ -346,6 +357,11 @@ fn places(what: &str, all: impl Iterator<Item = String>) -> Result<()> {
         more => format!(" and {more} more"),
     };
     output::line(format!("{what}: {listed}{more}"))
+}
+
+/// What all flows together have delivered, bits a second.
+pub(crate) fn bits_per_second(ran: &RunOutcome) -> u64 {
+    sums(ran, |_| true).bits_per_second
 }
 
 /// The flows of those groups together.

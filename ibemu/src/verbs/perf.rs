@@ -30,7 +30,11 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     let state = FabricState::require(&dir)?;
     check(options)?;
     let ran = traffic::run(&dir, &state, participants(&dir, &state, options)).await?;
-    traffic::print(&ran, &About::default(), options.json)?;
+    if options.perftest {
+        traffic::print_perftest(&ran)?;
+    } else {
+        traffic::print(&ran, &About::default(), options.json)?;
+    }
     traffic::verdict(&ran, &[])
 }
 

@@ -4,13 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::virtual_traffic;
 use crate::cli::Traffic;
 use crate::dir::FabricDir;
 use crate::lids;
 use crate::names::FabricName;
 use crate::quantity::Rate;
 use crate::state::FabricState;
-use crate::traffic::{self, About, ByteText, GroupPlan, Participants, RateText, TrafficPlan, What};
+use crate::traffic::{
+    self, About, ByteText, Calibration, GroupPlan, Participants, REFERENCE, RateText, TrafficPlan,
+    What,
+};
 use crate::usage::UsageError;
 
 /// Sends traffic and reports on it, as [`super::perf`].
@@ -40,17 +44,33 @@ pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
             has_lines: true,
         })
     };
+    let ran = traffic::run(&dir, &state, participants).await?;
+    let calibration = match options.calibrate {
+        true => Some(calibration(&state, plan, traffic::bits_per_second(&ran)).await?),
+        false => None,
+    };
     let about = About {
         groups: &resolved.groups,
         collectives: &resolved.collectives,
         constants: &resolved.constants,
+        calibration,
     };
-    let ran = traffic::run(&dir, &state, participants).await?;
     traffic::print(&ran, &about, options.json)?;
     if let Some(folder) = &options.report {
         traffic::write(folder, &options.what, &ran, &about)?;
     }
     traffic::verdict(&ran, &resolved.collectives)
+}
+
+/// Compares what the fabric has delivered with what its links would carry.
+async fn calibration(state: &FabricState, plan: TrafficPlan, bits: u64) -> Result<Calibration> {
+    let links = &state.options.links;
+    let fabric = (!links.unpaced).then_some(links.time_scale);
+    let scale = fabric.unwrap_or(REFERENCE);
+    let reference = virtual_traffic::reference(state, plan, scale).await;
+    let reference = reference.context("the same fabric in virtual time")?;
+    let calibration = Calibration::new(fabric, bits, (scale, reference));
+    calibration.context("nothing was delivered: no calibration")
 }
 
 /// The plan that the command line names, with its options.

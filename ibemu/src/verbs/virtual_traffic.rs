@@ -14,11 +14,16 @@ use wire::attr::VlCount;
 use wire::{LinkRate, LinkSpeed, LinkWidth, Lmc, Mtu};
 
 use super::up::{separate, unroutable};
-use crate::cli::{LeaveOut, Traffic};
+use crate::cli::{LeaveOut, Traffic, Up};
 use crate::levels::{LevelGuids, Levels};
 use crate::quantity;
-use crate::traffic::{self, About, VirtualFabric};
+use crate::state::FabricState;
+use crate::traffic::{self, About, TrafficPlan, VirtualFabric, What};
 use crate::usage::{self, UsageError};
+
+/// For how long links send in virtual time for a calibration, seconds at full speed, and at most.
+const REFERENCE_SECONDS: f64 = 0.000_5;
+const REFERENCE_SECONDS_MAX: f64 = 10.0;
 
 /// The fabric, and what is sent through it.
 #[derive(Debug, Args)]
@@ -80,6 +85,10 @@ pub struct VirtualTraffic {
 /// # Errors
 /// If the plan or the fabric is wrong, flows were abandoned, or a checker of the simulator has found something.
 pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
+    if options.traffic.calibrate {
+        let what = "--calibrate compares a live fabric with virtual time: ibemu traffic has it";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let mut plan = super::traffic::plan(&options.traffic)?;
     plan.time_scale = options.time_scale;
     let config = config(options)?;
@@ -104,6 +113,7 @@ pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
         groups: &resolved.groups,
         collectives: &resolved.collectives,
         constants: &resolved.constants,
+        calibration: None,
     };
     let jitter_of: BTreeSet<u32> = resolved.constants.iter().map(|run| run.group).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -123,6 +133,71 @@ pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
         );
     }
     traffic::verdict(&ran.outcome, about.collectives)
+}
+
+/// What the links of a live fabric would deliver of a plan, bits a second, if they are paced so and the machine takes no time. Tables of
+/// one's own are those of [`RoutingEngine::Auto`] here.
+///
+/// # Errors
+/// If the fabric cannot be built in virtual time.
+pub(super) async fn reference(
+    state: &FabricState,
+    mut plan: TrafficPlan,
+    time_scale: f64,
+) -> Result<u64> {
+    plan.time_scale = time_scale;
+    // As long as it takes for about as many packets at any time scale.
+    let seconds = (REFERENCE_SECONDS * time_scale).min(REFERENCE_SECONDS_MAX);
+    for group in &mut plan.flows {
+        if !matches!(group.pattern, Some(What::Collective(_))) {
+            group.count = None;
+            group.seconds = Some(seconds);
+        }
+    }
+    let Up {
+        links,
+        routing,
+        lmc,
+        levels,
+        leave_out,
+        ..
+    } = &state.options;
+    let topology = usage::part_of_topology(&state.topology, leave_out)?;
+    let levels = levels.guids(&topology.graph)?;
+    let port = PortConfig {
+        mtu: links.mtu,
+        vls: links.vls,
+        rate: LinkRate {
+            width: links.width,
+            speed: links.speed,
+        },
+        pacing: Pacing::exact(time_scale)?,
+        buffer_bytes: usize::try_from(links.buffer)?,
+        ..PortConfig::default()
+    };
+    let config = TwinConfig {
+        port,
+        manager: SmConfig {
+            routing: match routing {
+                RoutingEngine::File => RoutingEngine::Auto,
+                &engine => engine,
+            },
+            lmc: lmc.map(Lmc::new).transpose()?,
+            roots: levels.roots,
+            io_guids: levels.io_guids,
+            compute_guids: levels.compute_guids,
+            ..SmConfig::default()
+        },
+        ..TwinConfig::default()
+    };
+    let fabric = VirtualFabric::new(&topology.graph, &config)?;
+    let names = fabric.hosts.iter().map(|host| host.identity.name.as_str());
+    let resolved = plan
+        .resolve(&names.collect::<Vec<_>>())
+        .context("traffic")?;
+    let groups = u32::try_from(resolved.groups.len())?;
+    let ran = fabric.run(resolved.flows, groups, &BTreeSet::new()).await?;
+    Ok(traffic::bits_per_second(&ran.outcome))
 }
 
 /// Refuses what the subnet manager would not bring up.
