@@ -704,7 +704,7 @@ mod tests {
             ),
         ] {
             let wrong_plan = plan(&format!("[[flows]]\npattern = 'multicast'\n{keys}"));
-            let error = wrong_plan.err().expect("wrong");
+            let error = wrong_plan.expect_err("wrong");
             assert!(error.contains(wrong), "{error}");
         }
         let error = plan("[[flows]]\npattern = 'uniform'\nsenders = ['h0']").err();
