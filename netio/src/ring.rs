@@ -275,7 +275,7 @@ impl Sender {
 }
 
 /// Words of a page.
-const PAGE_WORDS: usize = 512;
+pub(crate) const PAGE_WORDS: usize = 512;
 
 /// The end of a ring that reads.
 #[derive(Debug)]

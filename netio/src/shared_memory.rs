@@ -80,6 +80,19 @@ impl SharedMemory {
         // valid. A refusal changes nothing.
         unsafe { libc::madvise(address, size_of_val(part), libc::MADV_REMOVE) };
     }
+
+    /// Bytes of the pages that any process has touched.
+    #[cfg(test)]
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let page = size_of::<u64>() * crate::ring::PAGE_WORDS;
+        let words = self.words();
+        let mut states = vec![0u8; size_of_val(words).div_ceil(page)];
+        let start = words.as_ptr().cast_mut().cast();
+        // SAFETY: the range is the whole mapping, with a byte for each of its pages in `states`.
+        let outcome = unsafe { libc::mincore(start, size_of_val(words), states.as_mut_ptr()) };
+        assert_eq!(outcome, 0);
+        page * states.iter().filter(|&&state| state & 1 == 1).count()
+    }
 }
 
 fn bytes_of(words: usize) -> io::Result<usize> {

@@ -89,6 +89,20 @@ async fn more_than_a_ring_holds_waits_for_a_peer_that_is_late_and_nothing_is_los
 }
 
 #[tokio::test]
+async fn an_idle_cable_touches_less_than_64_kib() {
+    let (mut sender, echo, cable) = shared_pair().await;
+    // More than the rings hold, a few at a time, as keep-alives come.
+    for number in 0..2_000 {
+        let number = u8::try_from(number % 251).unwrap();
+        echoes(&mut sender, number..number + 4).await;
+    }
+    let touched = memory(&cable).resident_bytes();
+    assert!(touched < 64 * 1024, "{touched} bytes");
+    stop(sender).await;
+    stop(echo).await;
+}
+
+#[tokio::test]
 async fn another_cable_starts_the_link_anew_without_what_was_in_the_old_one() {
     let (mut sender, echo, _) = shared_pair().await;
     echoes(&mut sender, 0..3).await;
