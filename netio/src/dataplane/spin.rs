@@ -8,7 +8,7 @@
 use link::Time;
 
 /// The longest look, and the longest sleep that looking would have saved, nanoseconds.
-const LOOK_NS_MAX: u64 = 30_000;
+const LOOK_NS_MAX: u64 = 50_000;
 
 /// The shortest look that is worth it, nanoseconds.
 const LOOK_NS_MIN: u64 = 4_000;
@@ -75,12 +75,12 @@ mod tests {
             spin.slept(10_000, true);
             spin.look_ns(now)
         });
-        assert_eq!(looks, [8_000, 30_000, 30_000]);
+        assert_eq!(looks, [8_000, 32_000, 50_000]);
         let looks = [(); 4].map(|()| {
             spin.slept(LOOK_NS_MAX + 1, true);
             spin.look_ns(now)
         });
-        assert_eq!(looks, [15_000, 7_500, 0, 0]);
+        assert_eq!(looks, [25_000, 12_500, 6_250, 0]);
     }
 
     #[test]

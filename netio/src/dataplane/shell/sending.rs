@@ -4,7 +4,7 @@ use crossbeam_channel::TrySendError;
 use link::{Device, FrameBuf, Time};
 use wire::capture::Direction;
 
-use super::Shell;
+use super::{Shell, shared};
 use crate::dataplane::port::Blocked;
 use crate::transport::FRAME_BYTES_MAX;
 
@@ -55,6 +55,10 @@ impl<D: Device> Shell<D> {
         let port = &mut io.ports[place];
         let number = port.link.port();
         let header_bytes = port.link.header_bytes();
+        let (frame_bytes, send_bytes) = match port.link.is_shared() {
+            true => (shared::FRAME_BYTES, shared::SEND_BYTES),
+            false => (FRAME_BYTES_MAX, SEND_BYTES),
+        };
         let mut any = false;
         for _ in 0..SENDS_MAX {
             if port.blocked != Blocked::No {
@@ -62,8 +66,8 @@ impl<D: Device> Shell<D> {
             }
             io.send.clear();
             let mut exhausted = false;
-            while io.send.bytes() < SEND_BYTES
-                && let Some(room) = io.send.room(FRAME_BYTES_MAX)
+            while io.send.bytes() < send_bytes
+                && let Some(room) = io.send.room(frame_bytes)
             {
                 let (header, room) = room.split_at_mut(header_bytes);
                 let mut frame = FrameBuf::new(room, io.frame_packets);

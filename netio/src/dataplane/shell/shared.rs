@@ -11,6 +11,16 @@ use super::{Prepared, Shell};
 use crate::clock;
 use crate::transport::LinkCounter;
 
+/// Bytes of a record at most, about: a packet of the longest MTU with all headers.
+const RECORD_BYTES: usize = 4224;
+
+/// Bytes of a frame that is sent at most, and, about, those that are taken at once. A frame costs no system call here, so that
+/// short ones let the next device work on the first packets while the last ones are made.
+pub(super) const FRAME_BYTES: usize = 3 * RECORD_BYTES;
+
+/// From so many bytes on frames are sent: one that takes no more records has them.
+pub(super) const SEND_BYTES: usize = FRAME_BYTES - RECORD_BYTES;
+
 /// Frames that are taken from a port a round at most.
 const FRAMES_MAX: usize = 64;
 
@@ -128,10 +138,15 @@ impl<D: Device> Shell<D> {
         let Some((link, counters)) = port.link.shared() else {
             return;
         };
+        let mut taken_bytes = 0;
         for _ in 0..FRAMES_MAX {
+            if taken_bytes >= FRAME_BYTES {
+                break;
+            }
             let Some(bytes) = link.take(&mut self.io.receive, counters) else {
                 break;
             };
+            taken_bytes += bytes.len();
             if is_up {
                 self.io.taps.offer(number, Direction::Received, now, bytes);
                 let input = Input::Frame {
