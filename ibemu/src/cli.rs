@@ -77,6 +77,8 @@ pub enum Verb {
     Chaos(crate::verbs::Chaos),
     /// Write a topology out, without bringing it up
     Topo(Topo),
+    /// Show which devices would run on which of several machines, and which cables would join them
+    Place(crate::verbs::Place),
     /// Compute LIDs and forwarding tables, without a fabric
     Route(Box<offline::Route>),
     /// Verify tables, computed or your own: reachability, loops, deadlock, quality

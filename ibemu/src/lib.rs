@@ -18,6 +18,7 @@ pub mod levels;
 pub mod lids;
 pub mod linkup;
 pub mod logs;
+pub mod machines;
 pub mod mads;
 pub mod names;
 pub mod net;

@@ -52,6 +52,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Completions(options) => verbs::completions(options),
         Verb::Man(options) => verbs::man(options),
         Verb::Topo(options) => verbs::topo(options),
+        Verb::Place(options) => verbs::place(options),
         Verb::Route(options) => verbs::offline::route(options),
         Verb::Verify(options) => verbs::offline::verify(options),
         Verb::Compare(options) => verbs::offline::compare(options),

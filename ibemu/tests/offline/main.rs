@@ -14,6 +14,7 @@ mod help;
 mod lids;
 mod manual;
 mod order;
+mod place;
 mod refusals;
 mod route;
 mod streams;

@@ -1,0 +1,5 @@
+//! A fabric on several machines.
+
+mod place;
+
+pub use place::{Placed, place};
