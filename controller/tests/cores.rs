@@ -132,6 +132,8 @@ impl Fabric {
             (Core::Switch(switch), Input::Carrier { port, up }) => {
                 switch.handle(now, Input::Carrier { port, up });
             }
+            // What is sent here has bytes.
+            (Core::Switch(_), Input::Handed { .. } | Input::Credits { .. }) => {}
             (Core::Switch(switch), Input::Tick | Input::Command(_)) => {
                 switch.handle(now, Input::Tick);
             }

@@ -467,7 +467,8 @@ impl Device for Host {
                     endpoint.carrier(now, up);
                 }
             }
-            Input::Tick => {}
+            // A host's packets have bytes: programs read them.
+            Input::Handed { .. } | Input::Credits { .. } | Input::Tick => {}
             Input::Command(command) => self.command(now, command),
         }
         for endpoint in &mut self.endpoints {

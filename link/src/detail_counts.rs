@@ -67,22 +67,33 @@ impl DetailCounts {
     #[inline]
     pub(crate) fn count_received(&mut self, packet: &DataPacket<'_>) {
         let lrh = packet.lrh();
-        let words = u64::from(lrh.pkt_len_words);
-        if lrh.vl != Vl::MANAGEMENT {
-            self.rcv_words_by_sl[lrh.sl.index()] += words;
-        }
         let Some(bth) = transport_header(packet) else {
+            self.count_received_words(lrh);
             return;
         };
-        let row = match self.op_codes.iter().position(|row| row.op_code == bth[0]) {
-            Some(at) => &mut self.op_codes[at],
-            None => self.first_of(bth[0]),
-        };
-        row.pkts_by_vl[lrh.vl.index()] += 1;
-        row.words_by_vl[lrh.vl.index()] += words;
+        self.count_received_op_code(lrh, bth[0]);
         if bth[NOTICES_AT] & (FECN | BECN) != 0 {
             self.rcv_fecn_pkts_by_sl[lrh.sl.index()] += u64::from(bth[NOTICES_AT] & FECN != 0);
             self.rcv_becn_pkts_by_sl[lrh.sl.index()] += u64::from(bth[NOTICES_AT] & BECN != 0);
+        }
+    }
+
+    /// The same of a packet without congestion notices, by its opcode.
+    #[inline]
+    pub(crate) fn count_received_op_code(&mut self, lrh: &Lrh, op_code: u8) {
+        self.count_received_words(lrh);
+        let row = match self.op_codes.iter().position(|row| row.op_code == op_code) {
+            Some(at) => &mut self.op_codes[at],
+            None => self.first_of(op_code),
+        };
+        row.pkts_by_vl[lrh.vl.index()] += 1;
+        row.words_by_vl[lrh.vl.index()] += u64::from(lrh.pkt_len_words);
+    }
+
+    #[inline]
+    fn count_received_words(&mut self, lrh: &Lrh) {
+        if lrh.vl != Vl::MANAGEMENT {
+            self.rcv_words_by_sl[lrh.sl.index()] += u64::from(lrh.pkt_len_words);
         }
     }
 

@@ -13,9 +13,9 @@
 
 use core::fmt;
 
-use wire::PortNum;
+use wire::{FlowControl, PortNum};
 
-use crate::{FrameBuf, Time};
+use crate::{FrameBuf, HandedPacket, Time};
 
 /// A device without IO: a switch or a channel adapter.
 pub trait Device {
@@ -78,6 +78,24 @@ pub enum Input<'a, C> {
         tail: Time,
         /// The records.
         bytes: &'a [u8],
+    },
+    /// A packet that is handed over without bytes.
+    Handed {
+        /// The port it came in on.
+        port: PortNum,
+        /// When its first bit arrived.
+        head: Time,
+        /// When its last bit arrives.
+        tail: Time,
+        /// The packet.
+        packet: HandedPacket,
+    },
+    /// Flow control that is handed over without bytes.
+    Credits {
+        /// The port it came in on.
+        port: PortNum,
+        /// It.
+        packet: FlowControl,
     },
     /// The transport found the cable of a port plugged (`true`) or pulled (`false`).
     Carrier {

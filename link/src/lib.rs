@@ -6,7 +6,7 @@
 //! - the contract: [`Device`], [`Input`], [`FrameBuf`], [`Deadline`], [`Time`];
 //! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
 //!   [`SlToVl`] and [`Counts`];
-//! - packets inside a device: [`Packet`], [`Pool`];
+//! - packets inside a device: [`Packet`], [`Pool`]; without bytes: [`HandedPacket`];
 //! - what a device says of itself: [`Hardware`].
 
 mod config;
@@ -15,6 +15,7 @@ mod credits;
 mod detail_counts;
 mod device;
 mod frame;
+mod handed;
 mod hardware;
 mod pacing;
 mod packet;
@@ -35,6 +36,7 @@ pub use counters::{Counts, DropReason, Drops, SpecCounters};
 pub use detail_counts::DetailCounts;
 pub use device::{Deadline, DeadlineCause, Device, Input, PortSet};
 pub use frame::FrameBuf;
+pub use handed::HandedPacket;
 pub use hardware::Hardware;
 pub use packet::{Packet, PacketError};
 pub use pool::{Payload, Pool, PoolError};

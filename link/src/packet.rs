@@ -15,8 +15,9 @@ use crate::{Counts, DropReason, Payload, Pool, PoolError, Time};
 pub struct Packet {
     /// The header.
     pub lrh: Lrh,
-    /// Its reserved bits. Both check sums cover them, so they go on as they came (IBA 7.8).
-    reserved: u8,
+    /// Its reserved bits. Both check sums cover them, so they go on as they came (IBA 7.8). Of a packet without bytes, which has
+    /// none, the opcode.
+    pub(crate) reserved: u8,
     /// The VCRC, right for `lrh` and the payload as long as the packet was whole.
     pub vcrc: u16,
     /// Everything between LRH and VCRC.
@@ -110,6 +111,7 @@ impl Packet {
     #[inline]
     pub fn set_vl(&mut self, vl: Vl) {
         if vl != self.lrh.vl {
+            // Of a packet without bytes there is no check sum, and nobody reads it.
             self.vcrc = vcrc_update_vl(self.vcrc, self.lrh.pkt_len_words, self.lrh.vl, vl);
             self.lrh.vl = vl;
         }

@@ -23,6 +23,9 @@ const REVIEW_NS: u64 = 5_000_000_000;
 /// Slots are given back if less than one of so many was in use at any moment since the last review.
 const SLOTS_A_USED_ONE: usize = 8;
 
+/// The class of payloads without bytes.
+const NO_BYTES: u8 = u8::MAX;
+
 /// A handle on the bytes of one packet between LRH and VCRC.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a payload that is not released is lost memory"]
@@ -38,6 +41,13 @@ impl Payload {
     #[must_use]
     pub fn len(&self) -> usize {
         usize::from(self.len)
+    }
+
+    /// The tag of a payload whose bytes are not in the pool ([`Pool::adopt`]).
+    #[inline]
+    #[must_use]
+    pub fn tag(&self) -> Option<u32> {
+        (self.class == NO_BYTES).then_some(self.slot)
     }
 
     /// Whether it has no bytes.
@@ -150,10 +160,24 @@ impl Pool {
         Ok(payload)
     }
 
-    /// The bytes of `payload`.
+    /// A handle on a payload whose bytes are elsewhere, or nowhere: its owner knows it by the tag. It takes no slot.
+    #[inline]
+    pub fn adopt(&mut self, tag: u32) -> Payload {
+        self.live += 1;
+        Payload {
+            class: NO_BYTES,
+            slot: tag,
+            len: 0,
+        }
+    }
+
+    /// The bytes of `payload`; none of one that was adopted.
     #[inline]
     #[must_use]
     pub fn bytes(&self, payload: &Payload) -> &[u8] {
+        if payload.class == NO_BYTES {
+            return &[];
+        }
         let (chunk, at) = place(payload);
         let class = &self.classes[usize::from(payload.class)];
         &class.chunks[chunk][at..at + payload.len()]
@@ -164,16 +188,23 @@ impl Pool {
     /// # Panics
     /// At the 65,536th handle on one payload: more than any switch has ports.
     pub fn share(&mut self, payload: &Payload) -> Payload {
+        self.live += 1;
+        if payload.class == NO_BYTES {
+            return Payload { ..*payload };
+        }
         let class = &mut self.classes[usize::from(payload.class)];
         let references = &mut class.references[payload.slot as usize];
         *references = references.checked_add(1).expect("fewer copies than ports");
-        self.live += 1;
         Payload { ..*payload }
     }
 
     /// Gives one handle back; the last one frees the slot.
     #[inline]
     pub fn release(&mut self, payload: Payload) {
+        if payload.class == NO_BYTES {
+            self.live -= 1;
+            return;
+        }
         let class = &mut self.classes[usize::from(payload.class)];
         let references = &mut class.references[payload.slot as usize];
         debug_assert!(*references > 0, "a payload was released twice");
@@ -385,6 +416,22 @@ mod tests {
             pool.insert(&[0; 4225]),
             Err(PoolError::TooLong { .. })
         ));
+    }
+
+    #[test]
+    fn an_adopted_payload_counts_and_takes_no_memory() {
+        let mut pool = Pool::new(0);
+        let one = pool.adopt(7);
+        let copy = pool.share(&one);
+        assert_eq!((one.tag(), copy.tag()), (Some(7), Some(7)));
+        assert_eq!((pool.handles(), pool.bytes_made()), (2, 0));
+        assert!(pool.bytes(&copy).is_empty());
+        pool.release(one);
+        pool.release(copy);
+        assert_eq!(pool.handles(), 0);
+        let stored = pool.insert(&[1; 8]).unwrap();
+        assert_eq!(stored.tag(), None);
+        pool.release(stored);
     }
 
     proptest! {

@@ -125,6 +125,8 @@ pub struct Port {
     enabled: bool,
     /// A link-down record is still to be sent.
     link_down_pending: bool,
+    /// Events wait for the device.
+    has_events: bool,
 
     /// When credit updates of all VLs are due.
     full_update_at: Time,
@@ -185,6 +187,7 @@ impl Port {
             plugged: true,
             enabled: config.is_enabled,
             link_down_pending: false,
+            has_events: false,
             peer: None,
             vl_buffers: vls
                 .map(|_| VlBuffers {
@@ -341,10 +344,20 @@ impl Port {
 
     /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<PortEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        self.has_events = !self.events.is_empty();
+        event
+    }
+
+    /// Whether [`Port::poll_event`] has an event.
+    #[inline]
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.has_events
     }
 
     fn push_event(&mut self, event: PortEvent) {
+        self.has_events = true;
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
             return;

@@ -37,7 +37,8 @@ impl Device for Toy {
             Input::Frame { bytes, .. } => self.events.push_back(Event::Frame(bytes.to_vec())),
             Input::Carrier { up, .. } => self.events.push_back(Event::Carrier(up)),
             Input::Command(frame) => self.waiting.push_back(frame),
-            Input::Tick => {}
+            // What this shell hands in has bytes.
+            Input::Handed { .. } | Input::Credits { .. } | Input::Tick => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bincode::{Decode, Encode};
 use link::{Input, Time};
-use wire::PortNum;
+use wire::{Delimiter, Format, PortNum, RecordKind};
 
 /// The header of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -125,6 +125,16 @@ impl<C> Entry<'_, C> {
     }
 }
 
+/// One record with the bytes of `content`.
+fn record<F: Format>(kind: RecordKind, content: &F) -> Vec<u8> {
+    let mut bytes = vec![0; Delimiter::LEN + F::LEN];
+    let (delimiter, rest) = bytes.split_at_mut(Delimiter::LEN);
+    let len = u16::try_from(F::LEN).unwrap_or(u16::MAX);
+    Delimiter { kind, len }.emit(delimiter);
+    content.emit(rest);
+    bytes
+}
+
 impl<'a, C> Entry<'a, &'a C> {
     /// The entry of an input.
     #[must_use]
@@ -141,6 +151,24 @@ impl<'a, C> Entry<'a, &'a C> {
                 port,
                 ago: (now.since_ns(head), now.since_ns(tail)),
                 bytes: Cow::Borrowed(bytes),
+            },
+            // What is handed over without bytes is recorded by those that it would have at least.
+            Input::Handed {
+                port,
+                head,
+                tail,
+                packet,
+            } => Self::Frame {
+                now: ns,
+                port,
+                ago: (now.since_ns(head), now.since_ns(tail)),
+                bytes: Cow::Owned(record(RecordKind::Data, &packet.lrh)),
+            },
+            Input::Credits { port, packet } => Self::Frame {
+                now: ns,
+                port,
+                ago: (0, 0),
+                bytes: Cow::Owned(record(RecordKind::FlowControl, &packet)),
             },
             Input::Carrier { port, up } => Self::Carrier { now: ns, port, up },
             Input::Tick => Self::Tick { now: ns },

@@ -4,6 +4,7 @@ use link::blocks;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use topologies::{Endpoint, Graph};
+use wire::convert::saturate;
 use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
 
 use crate::faults::PPM_MAX;
@@ -44,18 +45,26 @@ struct SmpImpairment {
     delay_ns_max: u64,
 }
 
-/// One end of a cable, as what leaves by it is concerned.
+/// One end of a cable, as what leaves by it is concerned. Every packet looks at it: one line of memory.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 struct End {
     peer: Option<(u32, PortNum)>,
     up: bool,
+    /// Whether anything of `disturbances` happens here.
+    is_disturbed: bool,
     /// How often the cable has been pulled or put in.
     plug_epoch: u32,
-    /// Blocks in flight, by VL.
-    in_flight: [u16; VLS],
     /// How many packets have come to the other end, and VL and blocks of the last one.
     received: u32,
-    last_received: (usize, u16),
+    last_received: (u8, u16),
+    /// Blocks in flight, by VL.
+    in_flight: [u16; VLS],
+}
+
+/// What happens to that which leaves by an end.
+#[derive(Clone, Debug, Default)]
+struct Disturbance {
     loss_ppm: u32,
     corruption_ppm: u32,
     credit_loss_ppm: u32,
@@ -67,6 +76,8 @@ struct End {
 pub(crate) struct Cables {
     first: Vec<usize>,
     ends: Vec<End>,
+    /// By end.
+    disturbances: Vec<Disturbance>,
     random: ChaCha8Rng,
 }
 
@@ -87,17 +98,29 @@ impl Cables {
         }
         Self {
             first,
+            disturbances: vec![Disturbance::default(); ends.len()],
             ends,
             random: ChaCha8Rng::seed_from_u64(seed ^ 0x6361_626c),
         }
     }
 
+    #[inline]
     fn end(&self, node: usize, port: PortNum) -> &End {
         &self.ends[self.first[node] + port.index()]
     }
 
+    #[inline]
     fn end_mut(&mut self, node: usize, port: PortNum) -> &mut End {
         &mut self.ends[self.first[node] + port.index()]
+    }
+
+    fn disturbance(&self, node: usize, port: PortNum) -> &Disturbance {
+        &self.disturbances[self.first[node] + port.index()]
+    }
+
+    fn disturb(&mut self, node: usize, port: PortNum) -> &mut Disturbance {
+        self.end_mut(node, port).is_disturbed = true;
+        &mut self.disturbances[self.first[node] + port.index()]
     }
 
     /// Where the cable of a port leads to, while it is in.
@@ -132,23 +155,26 @@ impl Cables {
         end.plug_epoch += 1;
     }
 
-    /// A packet has been put on the cable; `record` begins with its delimiter.
+    /// A packet of that VL and so many blocks has been put on the cable.
     #[inline]
-    pub(crate) fn packet_sent(&mut self, node: usize, port: PortNum, record: &[u8]) {
-        let (vl, blocks) = weight(record);
+    pub(crate) fn packet_sent(&mut self, node: usize, port: PortNum, (vl, blocks): (usize, u16)) {
         let in_flight = &mut self.end_mut(node, port).in_flight[vl];
         *in_flight = in_flight.wrapping_add(blocks);
     }
 
-    /// A packet has come to the port; `record` begins with its delimiter.
+    /// A packet of that VL and so many blocks has come to the port.
     #[inline]
-    pub(crate) fn packet_received(&mut self, node: usize, port: PortNum, record: &[u8]) {
+    pub(crate) fn packet_received(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        (vl, blocks): (usize, u16),
+    ) {
         if let Some((from, from_port)) = self.end(node, port).peer {
-            let (vl, blocks) = weight(record);
             let end = self.end_mut(index(from), from_port);
             end.in_flight[vl] = end.in_flight[vl].wrapping_sub(blocks);
             end.received = end.received.wrapping_add(1);
-            end.last_received = (vl, blocks);
+            end.last_received = (saturate(vl), blocks);
         }
     }
 
@@ -169,18 +195,37 @@ impl Cables {
         received: u32,
         control: &mut [u8],
     ) {
-        let Some((from, from_port)) = self.end(node, port).peer else {
-            return;
-        };
-        let end = self.end(index(from), from_port);
-        if end.received == received {
-            return;
+        if let Some((received_vl, blocks)) = self.received_since(node, port, received) {
+            rewrite_fctbs(control, |vl, fctbs| {
+                let more = if vl == received_vl { blocks } else { 0 };
+                fctbs.wrapping_add(more)
+            });
         }
-        let (received_vl, blocks) = end.last_received;
-        rewrite_fctbs(control, |vl, fctbs| {
-            let more = if vl == received_vl { blocks } else { 0 };
-            fctbs.wrapping_add(more)
-        });
+    }
+
+    /// The same of flow control as a value.
+    #[inline]
+    pub(crate) fn add_received_to(
+        &self,
+        node: usize,
+        port: PortNum,
+        received: u32,
+        packet: &mut FlowControl,
+    ) {
+        if let Some((vl, blocks)) = self.received_since(node, port, received)
+            && vl == packet.vl.index()
+        {
+            packet.fctbs = packet.fctbs.wrapping_add(blocks) % FlowControl::MODULUS;
+        }
+    }
+
+    /// VL and blocks of the packet that has come to a port since `received` had.
+    #[inline]
+    fn received_since(&self, node: usize, port: PortNum, received: u32) -> Option<(usize, u16)> {
+        let (from, from_port) = self.end(node, port).peer?;
+        let end = self.end(index(from), from_port);
+        let (vl, blocks) = end.last_received;
+        (end.received != received).then_some((usize::from(vl), blocks))
     }
 
     /// Subtracts the packets in flight from the counts of flow control that overtakes them.
@@ -192,16 +237,28 @@ impl Cables {
         rewrite_fctbs(control, |vl, fctbs| fctbs.wrapping_sub(in_flight[vl]));
     }
 
+    /// The same of flow control as a value.
+    #[inline]
+    pub(crate) fn subtract_in_flight_from(
+        &self,
+        node: usize,
+        port: PortNum,
+        packet: &mut FlowControl,
+    ) {
+        let in_flight = self.end(node, port).in_flight[packet.vl.index()];
+        packet.fctbs = packet.fctbs.wrapping_sub(in_flight) % FlowControl::MODULUS;
+    }
+
     /// Sets the rates of loss and damage of what leaves a port, in millionths.
     pub(crate) fn set_rates(&mut self, node: usize, port: PortNum, loss: u32, corruption: u32) {
-        let end = self.end_mut(node, port);
+        let end = self.disturb(node, port);
         end.loss_ppm = loss.min(PPM_MAX);
         end.corruption_ppm = corruption.min(PPM_MAX);
     }
 
     /// Sets the rate at which flow control that leaves a port is lost, in millionths.
     pub(crate) fn set_credit_loss(&mut self, node: usize, port: PortNum, loss: u32) {
-        self.end_mut(node, port).credit_loss_ppm = loss.min(PPM_MAX);
+        self.disturb(node, port).credit_loss_ppm = loss.min(PPM_MAX);
     }
 
     /// Sets the rates, in millionths, at which management packets that leave a port come twice, and
@@ -213,7 +270,7 @@ impl Cables {
         (duplication_ppm, delay_ppm): (u32, u32),
         delay_ns_max: u64,
     ) {
-        self.end_mut(node, port).impairment = SmpImpairment {
+        self.disturb(node, port).impairment = SmpImpairment {
             duplication_ppm: duplication_ppm.min(PPM_MAX),
             delay_ppm: delay_ppm.min(PPM_MAX),
             delay_ns_max,
@@ -229,7 +286,10 @@ impl Cables {
         port: PortNum,
         record: &[u8],
     ) -> SmpCopies {
-        let impairment = self.end(node, port).impairment;
+        if !self.end(node, port).is_disturbed {
+            return SmpCopies::NONE;
+        }
+        let impairment = self.disturbance(node, port).impairment;
         if impairment.duplication_ppm | impairment.delay_ppm == 0
             || weight(record).0 != wire::Vl::MANAGEMENT.index()
             || !is_alone(record)
@@ -253,18 +313,24 @@ impl Cables {
     /// Whether link control that leaves a port is lost.
     #[inline]
     pub(crate) fn loses_credit(&mut self, node: usize, port: PortNum) -> bool {
-        let rate = self.end(node, port).credit_loss_ppm;
+        if !self.end(node, port).is_disturbed {
+            return false;
+        }
+        let rate = self.disturbance(node, port).credit_loss_ppm;
         rate != 0 && self.random.random_range(0..PPM_MAX) < rate
     }
 
-    /// Draws the fate of a packet that leaves a port; changes its bytes if they arrive damaged.
+    /// Draws the fate of a packet that leaves a port; changes its bytes, if it has any, where they arrive damaged.
     #[inline]
     pub(crate) fn impair(&mut self, node: usize, port: PortNum, record: &mut [u8]) -> Impairment {
-        let &End {
+        if !self.end(node, port).is_disturbed {
+            return Impairment::None;
+        }
+        let &Disturbance {
             loss_ppm,
             corruption_ppm,
             ..
-        } = self.end(node, port);
+        } = self.disturbance(node, port);
         if loss_ppm | corruption_ppm == 0 {
             return Impairment::None;
         }
@@ -272,6 +338,10 @@ impl Cables {
             return Impairment::Lost;
         }
         if self.random.random_range(0..PPM_MAX) < corruption_ppm {
+            if record.is_empty() {
+                // Handed over without bytes, which a plan that damages any does not have.
+                return Impairment::None;
+            }
             // Behind LRH and BTH of the first packet, so that the receiver can count the drop by source.
             let end = Delimiter::parse(record).map_or(record.len(), |(delimiter, _)| {
                 (Delimiter::LEN + usize::from(delimiter.len)).clamp(1, record.len())
@@ -310,7 +380,7 @@ fn is_alone(frame: &[u8]) -> bool {
 
 /// VL and blocks of a data record.
 #[inline]
-fn weight(record: &[u8]) -> (usize, u16) {
+pub(crate) fn weight(record: &[u8]) -> (usize, u16) {
     let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
     (
         usize::from(vl),

@@ -1,8 +1,9 @@
 //! The queue of future events: a timing wheel of nanoseconds for near ones, a heap for far ones.
 //!
 //! Almost everything in a fabric happens within a few microseconds (a flight, a routing time, the
-//! bytes of a packet), so that an event costs a push and a pop of a vector; keep-alives and the
-//! like wait in a heap until the wheel reaches them. Two events of one moment happen in the order
+//! bytes of a packet), so that an event costs a push and a pop of a list; keep-alives and the
+//! like wait in a heap until the wheel reaches them. The lists of all slots share one array, whose places are used again at
+//! once: it stays as short as events wait. Two events of one moment happen in the order
 //! in which they were scheduled, which is what makes a run reproducible.
 
 use std::cmp::Reverse;
@@ -11,7 +12,7 @@ use std::collections::BinaryHeap;
 use link::Time;
 use wire::convert::{saturate, u64_of, usize_of};
 
-use crate::numbers::index;
+use crate::numbers::{index, number};
 
 /// Slots of the wheel, a nanosecond each.
 const SLOTS: usize = 4096;
@@ -24,9 +25,11 @@ const WORDS: usize = SLOTS / 64;
 pub(crate) struct EventQueue<E> {
     /// All events in the slots are at or after this moment, and less than [`SLOTS`] after it.
     base: u64,
-    /// How many events of the slot of `base` have been taken.
-    taken: usize,
-    slots: Vec<Vec<E>>,
+    slots: Box<[Slot]>,
+    /// Events in slots, each with the place of the next one of its slot.
+    waiting: Vec<(E, u32)>,
+    /// The first unused place of `waiting`; an unused place names the next.
+    unused: u32,
     /// Bit per slot: it holds events.
     occupied: [u64; WORDS],
     /// Bit per word of `occupied`: it is not zero.
@@ -34,6 +37,21 @@ pub(crate) struct EventQueue<E> {
     far: BinaryHeap<Reverse<(u64, u64, E)>>,
     scheduled: u64,
 }
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// The events of one moment: the places of the first and of the last.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    first: u32,
+    last: u32,
+}
+
+const EMPTY: Slot = Slot {
+    first: NONE,
+    last: NONE,
+};
 
 /// The slot of a moment.
 fn slot(at: u64) -> usize {
@@ -44,8 +62,9 @@ impl<E: Copy + Ord> EventQueue<E> {
     pub(crate) fn new() -> Self {
         Self {
             base: 0,
-            taken: 0,
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            slots: vec![EMPTY; SLOTS].into_boxed_slice(),
+            waiting: Vec::new(),
+            unused: NONE,
             occupied: [0; WORDS],
             busy: 0,
             far: BinaryHeap::new(),
@@ -67,7 +86,24 @@ impl<E: Copy + Ord> EventQueue<E> {
 
     #[inline]
     fn put(&mut self, slot: usize, event: E) {
-        self.slots[slot].push(event);
+        let place = self.unused;
+        let place = match self.waiting.get_mut(index(place)) {
+            Some(unused) => {
+                self.unused = unused.1;
+                *unused = (event, NONE);
+                place
+            }
+            None => {
+                self.waiting.push((event, NONE));
+                number(self.waiting.len() - 1)
+            }
+        };
+        let list = &mut self.slots[slot];
+        let last = core::mem::replace(&mut list.last, place);
+        match self.waiting.get_mut(index(last)) {
+            Some(last) => last.1 = place,
+            None => list.first = place,
+        }
         self.occupied[slot / 64] |= 1 << (slot % 64);
         self.busy |= 1 << (slot / 64);
     }
@@ -77,15 +113,20 @@ impl<E: Copy + Ord> EventQueue<E> {
     pub(crate) fn pop(&mut self, until: Time) -> Option<(Time, E)> {
         loop {
             let here = slot(self.base);
-            if let Some(&event) = self.slots[here].get(self.taken) {
+            let list = &mut self.slots[here];
+            let place = list.first;
+            if let Some(taken) = self.waiting.get_mut(index(place)) {
                 if self.base > until.0 {
                     return None;
                 }
-                self.taken += 1;
+                let (event, next) = *taken;
+                list.first = next;
+                if next == NONE {
+                    list.last = NONE;
+                }
+                taken.1 = core::mem::replace(&mut self.unused, place);
                 return Some((Time(self.base), event));
             }
-            self.slots[here].clear();
-            self.taken = 0;
             let word = &mut self.occupied[here / 64];
             *word &= !(1 << (here % 64));
             if *word == 0 {

@@ -15,12 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use link::{DropReason, FrameBuf, Time};
+use link::{DropReason, FrameBuf, HandedPacket, Time};
 use routing::Tables;
 use topologies::{Endpoint, Graph, NodeId};
-use wire::PortNum;
+use wire::{FlowControl, Lrh, PortNum};
 
-use crate::cable::Cables;
+use crate::cable::{Cables, weight};
 use crate::datagrams::Datagrams;
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
@@ -80,6 +80,16 @@ enum FrameContents {
     },
     /// A packet, and its identity if it is tracked.
     Packet(Option<PacketId>),
+    /// A packet without bytes.
+    Handed(HandedPacket, Option<PacketId>),
+    /// Flow control without bytes; `received` as above.
+    Credits { received: u32, packet: FlowControl },
+}
+
+/// VL and blocks of a packet.
+#[inline]
+fn weight_of(lrh: &Lrh) -> (usize, u16) {
+    (lrh.vl.index(), link::blocks(lrh.packet_bytes()))
 }
 
 impl Default for FrameContents {
@@ -137,6 +147,13 @@ pub struct RunCounters {
     pub audits: u64,
 }
 
+/// Whether packets go over cables without bytes: where nothing damages any, and each frame has one packet because a link takes
+/// time for it.
+pub(crate) fn hands_over(model: &Model, faults: &FaultPlan) -> bool {
+    let shortest = u64::from(crate::model::PACKET_BYTES_MIN);
+    !faults.damages() && model.rate.transmit_ps(shortest) >= 1000
+}
+
 /// A fabric in virtual time.
 #[derive(Debug)]
 pub(crate) struct Fabric {
@@ -182,6 +199,8 @@ pub(crate) struct Fabric {
     wake_times: Vec<WakeTimes>,
     scratch: Vec<u8>,
     ideal: bool,
+    /// Whether packets and flow control go over cables without bytes: full hosts need them.
+    pub(crate) hands_over: bool,
 }
 
 impl Fabric {
@@ -198,6 +217,7 @@ impl Fabric {
             now: Time::ZERO,
             cables: Cables::new(&graph, faults.seed),
             ideal: model.credits == CreditReturn::Ideal,
+            hands_over: false,
             graph,
             tables,
             model,
@@ -271,17 +291,43 @@ impl Fabric {
             what,
             ..
         } = self.frames_in_flight[slot];
+        let at = index(node);
+        match what {
+            FrameContents::Handed(packet, id) => {
+                self.free_slots.push(flight);
+                self.in_flight -= 1;
+                self.packet_received(at, port, weight_of(&packet.lrh), id);
+                if self.cables.is_unbroken(at, port, plug_epoch) {
+                    self.nodes[at].handed(self.now, port, (head, tail), packet);
+                    self.service(node);
+                } else {
+                    self.counters.lost += 1;
+                }
+                return;
+            }
+            FrameContents::Credits {
+                received,
+                mut packet,
+            } => {
+                self.free_slots.push(flight);
+                if self.ideal {
+                    self.cables.add_received_to(at, port, received, &mut packet);
+                }
+                if self.cables.is_unbroken(at, port, plug_epoch) {
+                    self.nodes[at].credits(self.now, port, packet);
+                    self.service(node);
+                }
+                return;
+            }
+            FrameContents::Packet(_) | FrameContents::Control { .. } => {}
+        }
         let mut bytes = core::mem::take(&mut self.frames_in_flight[slot].bytes);
         match what {
             FrameContents::Packet(id) => {
                 self.in_flight -= 1;
-                self.cables.packet_received(index(node), port, &bytes);
-                if let Some(id) = id
-                    && self.nodes[index(node)].is_switch()
-                {
-                    self.tracker.enter_switch(self.now, id);
-                }
+                self.packet_received(at, port, weight(&bytes), id);
             }
+            FrameContents::Handed(..) | FrameContents::Credits { .. } => {}
             FrameContents::Control { received } if self.ideal => {
                 self.cables
                     .add_received(index(node), port, received, &mut bytes);
@@ -302,6 +348,23 @@ impl Fabric {
         }
         self.frames_in_flight[slot].bytes = bytes;
         self.free_slots.push(flight);
+    }
+
+    /// Tells cable and checkers of a packet that comes to a port.
+    #[inline]
+    fn packet_received(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        weight: (usize, u16),
+        id: Option<PacketId>,
+    ) {
+        self.cables.packet_received(node, port, weight);
+        if let Some(id) = id
+            && self.nodes[node].is_switch()
+        {
+            self.tracker.enter_switch(self.now, id);
+        }
     }
 
     /// Pulls a device until it has nothing more to send now, and notes when it is to be woken.
@@ -326,16 +389,27 @@ impl Fabric {
             }
             let mut sent = false;
             for port in ready.iter() {
-                let mut frame = FrameBuf::new(&mut scratch, usize::MAX);
+                let mut frame = match self.hands_over {
+                    true => FrameBuf::for_handing(&mut scratch),
+                    false => FrameBuf::new(&mut scratch, usize::MAX),
+                };
                 let records = self.nodes[node].transmit(self.now, port, &mut frame);
-                let tail = frame.tail();
-                let len = frame.len();
+                let (tail, len, handed) = (frame.tail(), frame.len(), frame.handed());
+                let credits = frame.take_credits();
                 self.collect_injected(node);
                 if records == 0 {
                     continue;
                 }
                 sent = true;
-                self.put_on_cable(node, port, &mut scratch[..len], tail);
+                if let Some(packet) = credits {
+                    self.put_credits_on_cable(node, port, packet);
+                }
+                if len > 0 {
+                    self.put_on_cable(node, port, &mut scratch[..len], tail);
+                }
+                if let Some(packet) = handed {
+                    self.put_handed_on_cable(node, port, packet, tail);
+                }
             }
             if !sent {
                 break;
@@ -441,8 +515,10 @@ impl Fabric {
         flight.tail = tail;
         flight.plug_epoch = self.cables.plug_epoch(index(node), port);
         flight.what = what;
-        flight.bytes.clear();
-        flight.bytes.extend_from_slice(bytes);
+        if !bytes.is_empty() {
+            flight.bytes.clear();
+            flight.bytes.extend_from_slice(bytes);
+        }
         self.queue.push(head, Event::Arrive(slot));
     }
 

@@ -170,6 +170,16 @@ impl FaultKind {
 }
 
 impl FaultPlan {
+    /// Whether the bytes of some packet may be changed.
+    pub(crate) fn damages(&self) -> bool {
+        let kinds = self.faults.iter().map(|fault| &fault.what);
+        let rates = kinds.filter_map(|what| match what {
+            FaultKind::Rates { corruption_ppm, .. } => Some(*corruption_ppm),
+            _ => None,
+        });
+        rates.into_iter().any(|rate| rate > 0)
+    }
+
     /// Checks that everything named is there.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use link::Time;
 use topologies::{Endpoint, Graph};
-use wire::{Delimiter, PortNum};
+use wire::{Lrh, PortNum};
 
 use crate::numbers::index;
 use crate::packet_tracker::Delivery;
@@ -231,20 +231,15 @@ impl FlowCounters {
         }
     }
 
-    /// A packet has left a port; `record` begins with its delimiter.
+    /// A packet with that header has left a port.
     #[inline]
-    pub(crate) fn sent(&mut self, now: Time, node: usize, port: PortNum, record: &[u8]) {
-        let header = record.get(Delimiter::LEN..).and_then(<[u8]>::first_chunk);
-        let Some(&[vl, _, _, _, high, low]) = header else {
-            return;
-        };
+    pub(crate) fn sent(&mut self, now: Time, node: usize, port: PortNum, lrh: &Lrh) {
         if now < self.count_from {
             return;
         }
-        let words = u16::from_be_bytes([high & 0x07, low]);
-        let vl = &mut self.links[self.first[node] + port.index()][usize::from(vl >> 4)];
+        let vl = &mut self.links[self.first[node] + port.index()][lrh.vl.index()];
         vl.packets += 1;
-        vl.bytes += u64::from(words) * 4;
+        vl.bytes += u64::from(lrh.pkt_len_words) * 4;
     }
 
     /// Every port with a cable, in order.

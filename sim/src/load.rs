@@ -357,3 +357,6 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         violations_total: fabric.tracker.violations_total,
     }
 }
+
+#[cfg(test)]
+mod tests;

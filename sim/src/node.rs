@@ -1,10 +1,12 @@
 //! The devices of a simulated fabric under one interface.
 
 use hostd::{Host, HostConfig};
-use link::{ConfigError, Device, FrameBuf, Hardware, Input, Port, PortConfig, PortSet, Time};
+use link::{
+    ConfigError, Device, FrameBuf, HandedPacket, Hardware, Input, Port, PortConfig, PortSet, Time,
+};
 use switchd::{Switch, SwitchConfig, SwitchError, Timing};
 use topologies::{Endpoint, Graph, NodeId};
-use wire::{PortNum, convert};
+use wire::{FlowControl, PortNum, convert};
 
 use crate::traffic_host::TrafficHost;
 
@@ -113,6 +115,49 @@ impl Node {
         }
     }
 
+    /// Hands in a packet without bytes.
+    #[inline]
+    pub(crate) fn handed(
+        &mut self,
+        now: Time,
+        port: PortNum,
+        (head, tail): (Time, Time),
+        packet: HandedPacket,
+    ) {
+        match self {
+            Self::Switch(switch) => switch.handle(
+                now,
+                Input::Handed {
+                    port,
+                    head,
+                    tail,
+                    packet,
+                },
+            ),
+            Self::TrafficHost(host) => host.handle(
+                now,
+                Input::Handed {
+                    port,
+                    head,
+                    tail,
+                    packet,
+                },
+            ),
+            // A full host's packets have bytes.
+            Self::Host(_) => {}
+        }
+    }
+
+    /// Hands in flow control without bytes.
+    #[inline]
+    pub(crate) fn credits(&mut self, now: Time, port: PortNum, packet: FlowControl) {
+        match self {
+            Self::Switch(switch) => switch.handle(now, Input::Credits { port, packet }),
+            Self::TrafficHost(host) => host.handle(now, Input::Credits { port, packet }),
+            Self::Host(_) => {}
+        }
+    }
+
     pub(crate) fn carrier(&mut self, now: Time, port: PortNum, up: bool) {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Carrier { port, up }),
@@ -153,7 +198,7 @@ impl Node {
     pub(crate) fn due_at(&self) -> Time {
         let deadline = match self {
             Self::Switch(switch) => return switch.due_at(),
-            Self::TrafficHost(host) => host.deadline(),
+            Self::TrafficHost(host) => return host.due_at(),
             Self::Host(host) => host.deadline(),
         };
         deadline.map_or(Time::NEVER, |deadline| deadline.at)

@@ -10,7 +10,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use link::Time;
+use link::{HandedPacket, Time};
 use wire::{Lid, Sl, convert};
 
 use crate::generator::NO_FLOW;
@@ -55,6 +55,7 @@ pub(crate) struct PacketId {
 
 /// One packet in flight.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Slot {
     sequence: u64,
     generated: Time,
@@ -186,6 +187,12 @@ impl PacketTracker {
         let head: &[u8; 24] = record.first_chunk()?;
         let slid = Lid::new(u16::from_be_bytes([head[10], head[11]]));
         self.id(slid, u32::from_be_bytes([0, head[21], head[22], head[23]]))
+    }
+
+    /// The packet that is handed over without bytes: its tag is its number.
+    #[inline]
+    pub(crate) fn of_handed(&self, packet: &HandedPacket) -> Option<PacketId> {
+        self.id(packet.lrh.slid, packet.tag)
     }
 
     #[inline]

@@ -63,6 +63,7 @@ pub(crate) fn build(
 ) -> Result<Fabric, SetupError> {
     model.check()?;
     faults.check(&graph)?;
+    let hands_over = crate::fabric::hands_over(model, &faults);
     let mut lids: Vec<Vec<Lid>> = Vec::new();
     let mut nodes = Vec::with_capacity(graph.len());
     let mut host_numbers = Vec::with_capacity(graph.len());
@@ -82,7 +83,10 @@ pub(crate) fn build(
         let range = range.ok_or_else(|| SetupError::NoLid(node.name.clone()))?;
         let at = range.end.map_or(PortNum::new(1), |end| end.port);
         let port = hardware(&graph, id).port_config(at, model.port(node.guid, 1));
-        let host = TrafficHost::new(at, port, range.base, model.payload_bytes())?;
+        let mut host = TrafficHost::new(at, port, range.base, model.payload_bytes())?;
+        if hands_over {
+            host.hand_over();
+        }
         nodes.push(Node::TrafficHost(Box::new(host)));
         host_numbers.push(Some(number(lids.len())));
         lids.push(range.lids().collect());
@@ -97,6 +101,7 @@ pub(crate) fn build(
         tracker,
         faults,
     );
+    fabric.hands_over = hands_over;
     fabric.tracker.set_groups(Arc::clone(&extra_tables.groups));
     fabric.extra_tables = Arc::new(extra_tables);
     fabric.bring_up()?;

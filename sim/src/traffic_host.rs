@@ -9,12 +9,12 @@
 //! consumed at once.
 
 use link::{
-    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, LinkCommand, Packet,
-    Pool, Port, PortConfig, PortSet, Time,
+    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, HandedPacket, Input,
+    LinkCommand, Packet, Pool, Port, PortConfig, PortSet, Time,
 };
 use wire::convert::saturate;
 use wire::packet::{ICRC_LEN, VCRC_LEN};
-use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
+use wire::{DataPacket, Lid, Lnh, Lrh, Opcode, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
 use crate::numbers::next_in_turn;
 use crate::source_queues::{Injected, SourceQueues};
@@ -48,6 +48,10 @@ pub(crate) struct TrafficHost {
     template: Vec<u8>,
     /// A packet that has come in, put together.
     inbox: Vec<u8>,
+    /// The LID that its packets come from.
+    lid: Lid,
+    /// Whether its packets have no bytes.
+    hands_over: bool,
     source: Option<SourceQueues>,
     pub(crate) injected: Vec<Injected>,
     pub(crate) received: Vec<Received>,
@@ -98,11 +102,18 @@ impl TrafficHost {
             pool: Pool::new(Pool::limit_for(config.bytes_max())),
             inbox: vec![0; template.len()],
             template,
+            lid,
+            hands_over: false,
             source: None,
             injected: Vec::new(),
             received: Vec::new(),
             drain: Drain::default(),
         })
+    }
+
+    /// From now on its packets have no bytes: their numbers are their tags.
+    pub(crate) fn hand_over(&mut self) {
+        self.hands_over = true;
     }
 
     pub(crate) fn port(&self) -> &Port {
@@ -174,6 +185,10 @@ impl TrafficHost {
     }
 
     fn note(&mut self, packet: &Packet) {
+        if let Some(handed) = packet.handed() {
+            self.received.push(received(packet, handed.tag, true));
+            return;
+        }
         let len = packet.bytes();
         // No packet of a model is longer.
         let Some(bytes) = self.inbox.get_mut(..len) else {
@@ -185,15 +200,25 @@ impl TrafficHost {
         let psn = bytes
             .get(17..20)
             .map_or(0, |psn| u32::from_be_bytes([0, psn[0], psn[1], psn[2]]));
-        self.received.push(Received {
-            slid: packet.lrh.slid,
-            dlid: packet.lrh.dlid,
-            sl: packet.lrh.sl,
-            psn: Psn::truncate(psn),
-            bytes: packet.lrh.pkt_len_words.saturating_mul(4),
-            tail: packet.tail,
-            whole,
-        });
+        self.received.push(received(packet, psn, whole));
+    }
+
+    /// The moment of [`Device::deadline`] without its reason; [`Time::NEVER`] if there is none.
+    #[inline]
+    pub(crate) fn due_at(&self) -> Time {
+        let traffic = self
+            .source
+            .as_ref()
+            .map_or(Time::NEVER, SourceQueues::next_at);
+        let drain = match self.is_drained_slowly() {
+            true => self.drain.next_at,
+            false => Time::NEVER,
+        };
+        self.port.poll_times().due_at.min(traffic).min(drain)
+    }
+
+    fn is_drained_slowly(&self) -> bool {
+        self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_VLS != 0
     }
 
     /// Whether a VL has both a packet that waits and room for it.
@@ -210,16 +235,53 @@ impl TrafficHost {
         for number in 0..self.port.config().vls {
             let vl = Vl::constant(number);
             while let Some(injected) = source.take(now, &self.port, usize::from(number)) {
-                let bytes = write(&mut self.template, &injected, vl);
-                // The pool is many times what the VLs hold.
-                let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
-                    debug_assert!(false, "a packet that the VL has room for");
-                    break;
+                let packet = if self.hands_over {
+                    let handed = handed(&injected, vl, self.lid);
+                    Packet::from_handed(&mut self.pool, now, now, &handed)
+                } else {
+                    let bytes = write(&mut self.template, &injected, vl);
+                    // The pool is many times what the VLs hold.
+                    let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
+                        debug_assert!(false, "a packet that the VL has room for");
+                        break;
+                    };
+                    packet
                 };
                 self.injected.push(injected);
                 self.port.enqueue(now, vl, packet);
             }
         }
+    }
+}
+
+/// What is noted of a packet that has come in, with its number.
+fn received(packet: &Packet, psn: u32, whole: bool) -> Received {
+    Received {
+        slid: packet.lrh.slid,
+        dlid: packet.lrh.dlid,
+        sl: packet.lrh.sl,
+        psn: Psn::truncate(psn),
+        bytes: packet.lrh.pkt_len_words.saturating_mul(4),
+        tail: packet.tail,
+        whole,
+    }
+}
+
+/// The packet without bytes: what [`write`] would write of it, and its number as it carries it.
+fn handed(injected: &Injected, vl: Vl, lid: Lid) -> HandedPacket {
+    let [.., high, mid, low] = injected.sequence.to_be_bytes();
+    HandedPacket {
+        lrh: Lrh {
+            vl,
+            lver: Lrh::VERSION,
+            sl: injected.sl,
+            lnh: Lnh::IbaLocal,
+            dlid: injected.dlid,
+            pkt_len_words: injected.bytes / 4,
+            slid: lid,
+        },
+        op_code: Opcode::UD_SEND_ONLY.0,
+        tag: u32::from_be_bytes([0, high, mid, low]),
     }
 }
 
@@ -254,6 +316,16 @@ impl Device for TrafficHost {
                 self.port.receive(arrival, bytes, &mut self.pool);
                 self.take_all(now);
             }
+            Input::Handed {
+                head, tail, packet, ..
+            } => {
+                let arrival = Arrival { now, head, tail };
+                self.port.receive_handed(arrival, &packet, &mut self.pool);
+                self.take_all(now);
+            }
+            Input::Credits { packet, .. } => {
+                self.port.receive_credits(now, packet, &mut self.pool);
+            }
             Input::Carrier { up, .. } => self.port.set_carrier(now, up, &mut self.pool),
             Input::Tick => {
                 self.port.tick(now, &mut self.pool);
@@ -266,7 +338,7 @@ impl Device for TrafficHost {
             }
             Input::Command(()) => {}
         }
-        while self.port.poll_event().is_some() {}
+        while self.port.has_events() && self.port.poll_event().is_some() {}
     }
 
     fn ready(&self, now: Time) -> PortSet {
@@ -299,8 +371,7 @@ impl Device for TrafficHost {
             at,
             cause: DeadlineCause::Traffic,
         });
-        let waits = self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_VLS != 0;
-        let drain = waits.then_some(Deadline {
+        let drain = self.is_drained_slowly().then_some(Deadline {
             at: self.drain.next_at,
             cause: DeadlineCause::Traffic,
         });

@@ -50,8 +50,6 @@ pub(crate) enum Due {
 pub(crate) struct Plane {
     /// External ports: port n at n - 1.
     pub(crate) ports: Ports,
-    /// What port 0 counts: packets of this switch's own that were dropped before any port had them.
-    pub(crate) own_counts: Counts,
     /// Data VLs of every port.
     vls: usize,
     /// By [`Plane::index`]: the state of the head of an input VL.
@@ -92,6 +90,8 @@ pub(crate) struct Plane {
     pub(crate) copies_made: u64,
     /// Multicast packets whose last copy is made or dropped.
     pub(crate) replicated: u64,
+    /// What port 0 counts: packets of this switch's own that were dropped before any port had them.
+    pub(crate) own_counts: Counts,
 }
 
 impl Plane {

@@ -34,27 +34,41 @@ impl Deadlines {
         }
     }
 
-    /// Sets the time of a port. [`Deadlines::update_first`] must be called before the next read.
+    /// Sets the time of a port.
     #[inline]
     fn set(&mut self, port: usize, at: Time) {
-        self.at[port] = at;
-        let start = port / BLOCK * BLOCK;
-        self.blocks[port / BLOCK] = earliest(&self.at[start..start + BLOCK]);
-    }
-
-    #[inline]
-    fn update_first(&mut self) {
-        self.first = earliest(&self.blocks);
+        let before = core::mem::replace(&mut self.at[port], at);
+        if before == at {
+            return;
+        }
+        let block = &mut self.blocks[port / BLOCK];
+        let first_before = *block;
+        if at <= *block {
+            *block = at;
+        } else if before == *block {
+            let start = port / BLOCK * BLOCK;
+            *block = earliest(&self.at[start..start + BLOCK]);
+        }
+        // Only the earliest of a block counts among all.
+        if *block <= self.first {
+            self.first = *block;
+        } else if first_before == self.first {
+            self.first = earliest(&self.blocks);
+        }
     }
 
     /// The ports whose time has come.
     #[inline]
     fn due_ports(&self, now: Time) -> PortSet {
         let mut due_ports = PortSet::EMPTY;
-        if self.first <= now {
-            for (index, &at) in self.at.iter().enumerate() {
+        if self.first > now {
+            return due_ports;
+        }
+        let blocks = self.blocks.iter().zip(self.at.chunks_exact(BLOCK));
+        for (block, (_, times)) in blocks.enumerate().filter(|&(_, (&first, _))| first <= now) {
+            for (index, &at) in times.iter().enumerate() {
                 if at <= now
-                    && let Ok(number) = u8::try_from(index + 1)
+                    && let Ok(number) = u8::try_from(block * BLOCK + index + 1)
                 {
                     due_ports.insert(PortNum::new(number));
                 }
@@ -134,8 +148,6 @@ impl Ports {
             self.ready.set(at, times.ready_at);
             self.due.set(at, times.due_at);
         }
-        self.ready.update_first();
-        self.due.update_first();
     }
 
     /// The ports that have something to send.

@@ -1,10 +1,11 @@
 //! The switch: the contract of a device over dataplane and management.
 
 use std::collections::VecDeque;
+use std::ops::Index;
 
 use bincode::{Decode, Encode};
 use link::{
-    Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState,
+    Arrival, Cause, Deadline, Device, FrameBuf, HandedPacket, Input, PortEvent, PortSet, PortState,
     queued_counters,
 };
 use link::{DeadlineCause, Port, Time};
@@ -138,6 +139,19 @@ impl Switch {
         }
     }
 
+    fn receive_handed(&mut self, arrival: Arrival, number: PortNum, handed: &HandedPacket) {
+        let plane = &mut self.plane;
+        let Some(port) = plane.ports.by_number_mut(number) else {
+            return;
+        };
+        port.receive_handed(arrival, handed, &mut plane.pool);
+        plane.advance_arrived(arrival.now, number);
+        if !plane.inbox.is_empty() {
+            self.management.take_inbox(arrival.now, plane);
+            self.trap_at = self.management.trap_at();
+        }
+    }
+
     fn tick(&mut self, now: Time) {
         for number in self.plane.ports.due(now).iter() {
             self.plane.ports[number.index() - 1].tick(now, &mut self.plane.pool);
@@ -149,7 +163,9 @@ impl Switch {
             }
         }
         let mut from = PortNum::MANAGEMENT;
-        while let Some(number) = self.plane.waiting_ports.at_or_after(from) {
+        while !self.plane.waiting_ports.is_empty()
+            && let Some(number) = self.plane.waiting_ports.at_or_after(from)
+        {
             self.plane.serve_all(now, number);
             // A switch has 254 ports at most.
             from = PortNum::new(number.get().saturating_add(1));
@@ -165,6 +181,9 @@ impl Switch {
         let mut trap = false;
         for number in self.plane.ports.touched().iter() {
             let at = number.index() - 1;
+            if !Index::index(&self.plane.ports, at).has_events() {
+                continue;
+            }
             while let Some(event) = self.plane.ports[at].poll_event() {
                 trap |= self.state_changed(now, number, event);
             }
@@ -292,6 +311,18 @@ impl Device for Switch {
                 tail,
                 bytes,
             } => self.receive(Arrival { now, head, tail }, port, bytes),
+            Input::Handed {
+                port,
+                head,
+                tail,
+                packet,
+            } => self.receive_handed(Arrival { now, head, tail }, port, &packet),
+            Input::Credits { port, packet } => {
+                let plane = &mut self.plane;
+                if let Some(port) = plane.ports.by_number_mut(port) {
+                    port.receive_credits(now, packet, &mut plane.pool);
+                }
+            }
             Input::Carrier { port, up } => {
                 let plane = &mut self.plane;
                 if let Some(port) = plane.ports.by_number_mut(port) {

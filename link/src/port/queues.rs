@@ -187,6 +187,14 @@ impl Port {
             .map_or(0, |buffer| buffer.output.credits.available())
     }
 
+    /// The blocks that the input buffer of a data VL has.
+    #[inline]
+    #[must_use]
+    pub fn buffer_blocks(&self, vl: Vl) -> u32 {
+        let buffer = self.vl_buffers.get(vl.index());
+        buffer.map_or(0, |buffer| buffer.input.credits.free_of().1)
+    }
+
     /// What is in the buffers and queues of the port's operational data VLs, and their credits.
     #[must_use]
     pub fn lanes(&self) -> PortLanes {

@@ -2,8 +2,8 @@
 
 use wire::packet::MAD_PACKET_LEN;
 use wire::{
-    DataPacket, FlowControl, Format, Lid, Lnh, Mtu, ParseError, Record, RecordKind, Records, Sl,
-    TrafficKind, Training, Vl,
+    DataPacket, FlowControl, Format, Lid, Lnh, Lrh, Mtu, ParseError, Record, RecordKind, Records,
+    Sl, TrafficKind, Training, Vl,
 };
 
 use crate::config::blocks;
@@ -11,7 +11,7 @@ use crate::port::{Peer, Port};
 use crate::state::PortStateEvent;
 use crate::training::LinkInput;
 use crate::vl_buffer::VlBuffers;
-use crate::{Cause, DropReason, Packet, Pool, Time};
+use crate::{Cause, DropReason, HandedPacket, Packet, Pool, Time};
 
 /// When a frame came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,58 @@ impl Port {
                 Err(error) => self.counts.drop_one(reason_of_record(error)),
             }
         }
+    }
+
+    /// Takes in a packet that is handed over without bytes. What is wrong with it is dropped and counted.
+    #[inline]
+    pub fn receive_handed(&mut self, arrival: Arrival, handed: &HandedPacket, pool: &mut Pool) {
+        let entered = if self.is_plugged() {
+            self.training.note_received(arrival.now);
+            self.enter(arrival, handed, pool)
+        } else {
+            Err(DropReason::PortNotReady)
+        };
+        if let Err(reason) = entered {
+            self.refuse(&[], reason);
+        }
+    }
+
+    #[inline]
+    fn enter(
+        &mut self,
+        arrival: Arrival,
+        handed: &HandedPacket,
+        pool: &mut Pool,
+    ) -> Result<(), DropReason> {
+        let lrh = &handed.lrh;
+        if !self.state.passes_management() || lrh.vl == Vl::MANAGEMENT {
+            return Err(DropReason::PortNotReady);
+        }
+        self.check_data(arrival.now, lrh)?;
+        let buffer = &mut self.vl_buffers[lrh.vl.index()].input;
+        if !buffer.credits.arrive(blocks(lrh.packet_bytes())) {
+            return Err(DropReason::BufferOverrun);
+        }
+        let packet = Packet::from_handed(pool, arrival.head, arrival.tail, handed);
+        buffer.queue.push_back(packet);
+        self.arrived |= 1 << lrh.vl.get();
+        self.count_received(lrh.dlid, lrh.pkt_len_words);
+        self.counts
+            .details
+            .count_received_op_code(lrh, handed.op_code);
+        Ok(())
+    }
+
+    /// Takes in flow control that is handed over without bytes.
+    #[inline]
+    pub fn receive_credits(&mut self, now: Time, packet: FlowControl, pool: &mut Pool) {
+        if !self.is_plugged() {
+            self.counts.drop_one(DropReason::PortNotReady);
+            return;
+        }
+        self.training.note_received(now);
+        self.counts.details.rcv_flow_pkts += 1;
+        self.receive_flow_control(now, packet, pool);
     }
 
     /// Counts each record of a frame that comes while the cable is not plugged.
@@ -151,7 +203,7 @@ impl Port {
             self.counts.spec.vl15_rcv_pkts += 1;
             self.counts.spec.vl15_rcv_data_words += u64::from(lrh.pkt_len_words);
         } else {
-            self.check_data(arrival.now, &packet)?;
+            self.check_data(arrival.now, &lrh)?;
             let buffer = &mut self.vl_buffers[lrh.vl.index()].input;
             let blocks = blocks(bytes.len());
             if !buffer.credits.arrive(blocks) {
@@ -188,15 +240,15 @@ impl Port {
 
     /// What a packet on a data VL must be; the first one in Armed makes the port Active.
     #[inline]
-    fn check_data(&mut self, now: Time, packet: &DataPacket<'_>) -> Result<(), DropReason> {
+    fn check_data(&mut self, now: Time, lrh: &Lrh) -> Result<(), DropReason> {
         if !self.state.takes_data() {
             return Err(DropReason::PortNotReady);
         }
-        let lrh = packet.lrh();
         if lrh.vl.get() >= self.operational_vls {
             return Err(DropReason::BadVl);
         }
-        if packet.bytes().len() > usize::from(self.config.mtu.bytes()) + Mtu::OVERHEAD_MAX {
+        // A packet is as long as its header says (`DataPacket::parse`).
+        if lrh.packet_bytes() > usize::from(self.config.mtu.bytes()) + Mtu::OVERHEAD_MAX {
             return Err(DropReason::TooLong);
         }
         if lrh.dlid == Lid::ZERO || lrh.dlid == Lid::PERMISSIVE {

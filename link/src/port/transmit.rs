@@ -110,7 +110,7 @@ impl Port {
     /// device that refills the VL output queues between the packets.
     pub fn begin_frame(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
         self.settle(now);
-        if self.link_down_pending && push(frame, RecordKind::LinkDown, 0).is_some() {
+        if self.link_down_pending && frame.push_record(RecordKind::LinkDown, 0).is_some() {
             self.link_down_pending = false;
         }
         if self.training.next_at() <= now {
@@ -153,7 +153,7 @@ impl Port {
             return None;
         }
         if let Some(packet) = self.management_out.front() {
-            let out = push(frame, RecordKind::Data, packet.bytes())?;
+            let out = frame.push_record(RecordKind::Data, packet.bytes())?;
             packet.emit(pool, out);
             let packet = self.management_out.pop_front()?;
             self.sent(now, packet, frame, pool);
@@ -167,8 +167,13 @@ impl Port {
         let buffer = &mut self.vl_buffers[vl.index()].output;
         let packet = buffer.head()?;
         let bytes = packet.bytes();
-        let out = push(frame, RecordKind::Data, bytes)?;
-        packet.emit(pool, out);
+        match packet.handed() {
+            Some(handed) => frame.hand(handed).then_some(())?,
+            None => {
+                let out = frame.push_record(RecordKind::Data, bytes)?;
+                packet.emit(pool, out);
+            }
+        }
         let blocks = packet.blocks();
         buffer.credits.spend(blocks);
         let packet = buffer.pop(now)?;
@@ -224,7 +229,7 @@ impl Port {
     }
 
     fn push_training(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
-        let Some(out) = push(frame, RecordKind::Training, Training::LEN) else {
+        let Some(out) = frame.push_record(RecordKind::Training, Training::LEN) else {
             return;
         };
         let rates = self.offer_rates();
@@ -251,11 +256,12 @@ impl Port {
             if self.updates_due & bit == 0 {
                 continue;
             }
-            let Some(out) = push(frame, RecordKind::FlowControl, wire::FlowControl::LEN) else {
+            if !frame.fits(Delimiter::LEN + wire::FlowControl::LEN) {
                 return;
-            };
+            }
             let vl = Vl::constant(vl);
-            flow_control_packet(op, vl, &output.credits, &mut input.credits).emit(out);
+            let packet = flow_control_packet(op, vl, &output.credits, &mut input.credits);
+            frame.push_credits(packet);
             self.counts.details.xmit_flow_pkts += 1;
             self.updates_due &= !bit;
         }
@@ -297,17 +303,4 @@ impl Port {
         let latest = now + interval;
         Time((latest - offset).0 / grid * grid) + offset
     }
-}
-
-/// Room for a record of `len` bytes behind its delimiter.
-#[inline]
-fn push<'f>(frame: &'f mut FrameBuf<'_>, kind: RecordKind, len: usize) -> Option<&'f mut [u8]> {
-    let out = frame.push(Delimiter::LEN + len)?;
-    let (delimiter, rest) = out.split_at_mut(Delimiter::LEN);
-    Delimiter {
-        kind,
-        len: u16::try_from(len).ok()?,
-    }
-    .emit(delimiter);
-    Some(rest)
 }

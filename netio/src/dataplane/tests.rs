@@ -80,6 +80,8 @@ impl Device for Toy {
                 }
             }
             Input::Command(Ask::Send(record)) => self.waiting.push_back(record),
+            // What this shell hands in has bytes.
+            Input::Handed { .. } | Input::Credits { .. } => {}
             Input::Command(Ask::TickIn(ns)) => self.due = Some(now + ns),
         }
     }

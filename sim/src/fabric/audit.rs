@@ -3,7 +3,7 @@
 
 use link::{DropReason, Time};
 use topologies::NodeId;
-use wire::{Delimiter, Format, PortNum, Vl};
+use wire::{Lrh, PortNum, Vl};
 
 use super::{Event, Fabric};
 use crate::balance::Balance;
@@ -97,33 +97,30 @@ impl Fabric {
         }
     }
 
-    /// After a frame of packets has been sent: what may still be sent, and the first of them, are no
+    /// After packets have been sent: what may still be sent, and the first of them, whose header this is, are no
     /// more than the peer's buffer.
     #[inline]
-    pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, frame: &[u8]) {
-        let Ok((delimiter, behind)) = Delimiter::parse(frame) else {
-            return;
-        };
-        let packet = behind.get(..usize::from(delimiter.len)).unwrap_or(behind);
-        let vl = packet.first().map_or(0, |byte| byte >> 4);
-        if vl == Vl::MANAGEMENT.get() {
+    pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, first: &Lrh) {
+        let vl = first.vl;
+        if vl == Vl::MANAGEMENT {
             return;
         }
         let Some(port) = self.nodes[node].port(port) else {
             return;
         };
-        let credits = u32::from(port.credits(Vl::constant(vl)));
-        let buffer = port.config().buffer_blocks();
-        if credits + u32::from(link::blocks(packet.len())) > buffer {
+        let credits = u32::from(port.credits(vl));
+        let buffer = port.buffer_blocks(vl);
+        if credits + u32::from(link::blocks(first.packet_bytes())) > buffer {
             let name = self
                 .graph
                 .ids()
                 .nth(node)
                 .map(|id| &self.graph.node(id).name);
             let what = format!(
-                "{name:?} port {} VL {vl}: {credits} blocks of credit after a packet, buffer \
+                "{name:?} port {} VL {}: {credits} blocks of credit after a packet, buffer \
                  {buffer}",
-                port.number()
+                port.number(),
+                vl.get()
             );
             self.tracker.report_violation(self.now, what);
         }

@@ -1,11 +1,11 @@
 //! Frames in flight from a port to its peer: link control first, then packets, each lost, damaged,
 //! delayed or duplicated by the cable and by interposers.
 
-use link::Time;
-use wire::PortNum;
+use link::{HandedPacket, Time};
+use wire::{Delimiter, FlowControl, Format, Lrh, PortNum};
 
-use super::{Fabric, FrameContents};
-use crate::cable::{Impairment, SmpCopies};
+use super::{Fabric, FrameContents, weight_of};
+use crate::cable::{Impairment, SmpCopies, weight};
 use crate::frame::{packet_at, packets_in};
 use crate::interposer::Passage;
 use crate::node::Node;
@@ -24,7 +24,16 @@ impl Fabric {
         let data = packet_at(frame);
         let id = data.and_then(|data| self.tracker.of_record(&frame[data..]));
         if let Some(data) = data {
-            self.note_departure(node, port, id, &frame[data..]);
+            let record = &frame[data..];
+            let header = record.get(Delimiter::LEN..).map(Lrh::parse);
+            if let Some(Ok((header, _))) = header {
+                self.note_departure(node, port, id, &header);
+            }
+            if let Some(datagrams) = &mut self.datagrams {
+                let is_host = matches!(self.nodes[node], Node::Host(_));
+                let host = is_host.then(|| number(node));
+                datagrams.on_cable(self.now, host, record);
+            }
         }
         let Some(peer) = self.cables.peer(node, port) else {
             self.counters.lost += data.map_or(0, |data| packets_in(&frame[data..]));
@@ -40,7 +49,8 @@ impl Fabric {
     }
 
     /// Tells checkers and counters of a packet that leaves a port.
-    fn note_departure(&mut self, node: usize, port: PortNum, id: Option<PacketId>, packet: &[u8]) {
+    #[inline]
+    fn note_departure(&mut self, node: usize, port: PortNum, id: Option<PacketId>, header: &Lrh) {
         if let Some(id) = id {
             if self.nodes[node].is_switch() {
                 self.tracker.leave_switch(self.now, id);
@@ -48,14 +58,57 @@ impl Fabric {
                 self.tracker.leave_source(self.now, id);
             }
         }
-        self.check_credits(node, port, packet);
+        self.check_credits(node, port, header);
         if let Some(flow_counters) = &mut self.flow_counters {
-            flow_counters.sent(self.now, node, port, packet);
+            flow_counters.sent(self.now, node, port, header);
         }
-        if let Some(datagrams) = &mut self.datagrams {
-            let is_host = matches!(self.nodes[node], Node::Host(_));
-            let host = is_host.then(|| number(node));
-            datagrams.on_cable(self.now, host, packet);
+    }
+
+    /// Puts a packet without bytes on the cable of a port.
+    pub(super) fn put_handed_on_cable(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        packet: HandedPacket,
+        tail: Time,
+    ) {
+        let id = self.tracker.of_handed(&packet);
+        self.note_departure(node, port, id, &packet.lrh);
+        let Some(peer) = self.cables.peer(node, port) else {
+            self.counters.lost += 1;
+            return;
+        };
+        if self.cables.impair(node, port, &mut []) == Impairment::Lost {
+            self.counters.lost += 1;
+            return;
+        }
+        self.in_flight += 1;
+        self.cables.packet_sent(node, port, weight_of(&packet.lrh));
+        let delay_ns = self.model.flight_ns;
+        let arrival = (self.now + delay_ns, tail.max(self.now) + delay_ns);
+        self.schedule_arrival(peer, arrival, &[], FrameContents::Handed(packet, id));
+    }
+
+    /// Puts flow control without bytes on the cable of a port.
+    pub(super) fn put_credits_on_cable(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        mut packet: FlowControl,
+    ) {
+        let Some(peer) = self.cables.peer(node, port) else {
+            return;
+        };
+        let at = if self.ideal {
+            self.cables.subtract_in_flight_from(node, port, &mut packet);
+            self.now
+        } else {
+            self.now + self.model.flight_ns
+        };
+        if !self.cables.loses_credit(node, port) {
+            let received = self.cables.received(node, port);
+            let what = FrameContents::Credits { received, packet };
+            self.schedule_arrival(peer, (at, at), &[], what);
         }
     }
 
@@ -108,7 +161,7 @@ impl Fabric {
         for copy in 0..copies {
             let delay_ns = delays_ns.get(copy).copied().unwrap_or(0);
             self.in_flight += 1;
-            self.cables.packet_sent(node, port, packet);
+            self.cables.packet_sent(node, port, weight(packet));
             let delay_ns = self.model.flight_ns + delay_ns;
             let arrival = (self.now + delay_ns, tail.max(self.now) + delay_ns);
             self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
