@@ -8,7 +8,7 @@
 //!   [`iba`];
 //! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`cc`], [`sa`], [`cm`],
 //!   [`vendor`];
-//! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
+//! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`tunnel`], [`erf`];
 //! - local sockets: [`control`], [`capture`], [`umad`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`],
 //!   [`LinkRates`]; from one number
@@ -49,6 +49,7 @@ pub mod sa;
 pub mod smp;
 pub mod traffic;
 pub mod transport;
+pub mod tunnel;
 mod types;
 pub mod udplink;
 pub mod umad;

@@ -173,6 +173,51 @@ impl<'a> Iterator for Records<'a> {
 
 impl core::iter::FusedIterator for Records<'_> {}
 
+/// The longest record that a stream of records may hold, bytes with its delimiter: a data packet of the greatest PktLen.
+pub const STREAM_RECORD_MAX: usize = Delimiter::LEN + Lrh::PKT_LEN_MAX as usize * 4 + 2;
+
+/// How far the whole records at the front of a stream reach, in bytes; what is left is the beginning of one more. Here
+/// every record counts, whatever its kind, but padding: a stream has none.
+///
+/// # Errors
+/// [`ParseError::BadValue`] for padding; [`ParseError::LengthMismatch`] for a record longer than any may be. What follows cannot
+/// be made sense of.
+#[inline]
+pub fn whole_records(stream: &[u8]) -> Result<usize, ParseError> {
+    let mut end = 0;
+    while let Some(raw) = stream[end..].first_chunk::<{ Delimiter::LEN }>() {
+        let length = record_length(raw)?;
+        if length > stream.len() - end {
+            break;
+        }
+        end += length;
+    }
+    Ok(end)
+}
+
+/// The length of the record with this delimiter, and with it, in a stream of records.
+///
+/// # Errors
+/// As [`whole_records`].
+#[inline]
+pub fn record_length(delimiter: &[u8; Delimiter::LEN]) -> Result<usize, ParseError> {
+    if delimiter[0] == 0 {
+        return Err(ParseError::BadValue {
+            what: "record kind",
+            value: 0,
+        });
+    }
+    let length = Delimiter::LEN + usize::from(u16_at(delimiter, 2));
+    if length > STREAM_RECORD_MAX {
+        return Err(ParseError::LengthMismatch {
+            what: "record of a stream",
+            stated: length,
+            actual: STREAM_RECORD_MAX,
+        });
+    }
+    Ok(length)
+}
+
 /// The content of a training record: the sender, the widths and speeds that it may use, its epoch, and
 /// the peer's epoch that it has received. Both ends send it until each has received its own epoch back from the other; then flow
 /// control starts. An epoch that changes means that the peer has restarted and that its old credits

@@ -1,6 +1,7 @@
 //! Headers of link packets, and what carries link packets between processes.
 
 use wire::ether::LinkEthernet;
+use wire::tunnel::{CableSecret, LinkSecurity, PlainSeal, TunnelHeader};
 use wire::udplink::{LinkSecret, Sequence, UdpLinkHeader};
 use wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Delimiter, Deth, FlowControl, FlowOp, Format, Gid, Grh,
@@ -8,7 +9,7 @@ use wire::{
     PortNum, Psn, Qpn, RecordKind, Reth, Sl, Syndrome, Training, Vl,
 };
 
-use crate::check::{golden, hex, refused};
+use crate::check::{bad, golden, hex, refused};
 
 #[test]
 fn lrh() {
@@ -374,6 +375,51 @@ fn udp_link_header() {
             expected: 2
         }
     );
+}
+
+#[test]
+fn tunnel_header() {
+    let value = TunnelHeader {
+        security: LinkSecurity::Aes128Gcm,
+        nak: true,
+        key_id: 0x0102,
+        counter: 0x0304_0506_0708_090a,
+        position: 0x0b0c_0d0e_0f10_1112,
+        acknowledged: 0x1314_1516_1718_191a,
+        round: 0x1b,
+        heard_round: 0x1c,
+        first_record: 0x1d1e,
+    };
+    let bytes = "03 05 0102 030405060708090a 0b0c0d0e0f101112 131415161718191a 1b 1c 1d1e";
+    golden(&value, bytes);
+    assert_eq!(
+        refused::<TunnelHeader>(bytes, 0, 2),
+        ParseError::BadVersion {
+            what: "tunnel header",
+            value: 2,
+            expected: 3
+        }
+    );
+    for flags in [2, 8, 0x80, 0xff] {
+        assert_eq!(
+            refused::<TunnelHeader>(bytes, 1, flags),
+            bad("protection of a tunnel", u64::from(flags))
+        );
+    }
+}
+
+#[test]
+fn the_seal_of_a_tunnel_without_encryption() {
+    let value = PlainSeal {
+        secret: LinkSecret(0x0102_0304_0506_0708),
+        epoch: 0x090a_0b0c_0d0e_0f10,
+    };
+    golden(&value, "0102030405060708 090a0b0c0d0e0f10");
+}
+
+#[test]
+fn a_secret_of_a_cable_is_never_printed() {
+    assert_eq!(format!("{:?}", CableSecret([7; 32])), "CableSecret(..)");
 }
 
 #[test]

@@ -107,6 +107,11 @@ round_trips! {
         lpcrc(raw);
     };
     udp_link: wire::udplink::UdpLinkHeader, |raw| raw[0] = 2;
+    tunnel: wire::tunnel::TunnelHeader, |raw| {
+        raw[0] = 3;
+        raw[1] &= 5;
+    };
+    tunnel_plain_seal: wire::tunnel::PlainSeal, nothing;
     ethernet: wire::ether::LinkEthernet, |raw| raw[12..].copy_from_slice(&[0x88, 0xb5]);
     mad_header: wire::MadHeader, nothing;
     node_info: wire::attr::NodeInfo, |raw| node_type(&mut raw[2]);
