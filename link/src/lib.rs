@@ -7,6 +7,7 @@
 //! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
 //!   [`SlToVl`] and [`Counts`];
 //! - packets inside a device: [`Packet`], [`Pool`]; without bytes: [`HandedPacket`];
+//! - a cable over a network that loses datagrams: [`retry`];
 //! - what a device says of itself: [`Hardware`].
 
 mod config;
@@ -21,6 +22,7 @@ mod pacing;
 mod packet;
 mod pool;
 mod port;
+pub mod retry;
 mod sl2vl;
 mod state;
 mod time;
