@@ -6,7 +6,8 @@ use clap::{ArgGroup, Args};
 use link::{ConfigError, LinkTimeouts, Pacing, PortConfig};
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
-use netio::transport::LinkSpec;
+use netio::transport::tunnel::MTU_LEAST;
+use netio::transport::{LinkSecurity, LinkSpec, TunnelOptions};
 
 use crate::choice::{choice, plain_choice};
 use crate::logging::LogArgs;
@@ -33,9 +34,19 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FABRIC_DIR")]
     pub dir: PathBuf,
 
-    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS, PORT=udp:ADDRESS:UDPPORT or PORT=shm; once for each
+    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS[:UDPPORT], PORT=shm, PORT=tunnel:ADDRESS[:UDPPORT] or
+    /// PORT=tunnel:fd:DESCRIPTOR, an inherited UDP socket; once for each
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,
+
+    /// How the datagrams of tunnels are protected; both ends need the same
+    #[arg(long, value_parser = choice::<LinkSecurity>(), default_value_t = LinkSecurity::Aes128Gcm,
+          value_name = "SECURITY")]
+    pub link_security: LinkSecurity,
+
+    /// The longest IP packet of a tunnel, bytes, 576 to 65535 [default: what the path takes]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(MTU_LEAST)..))]
+    pub tunnel_mtu: Option<u16>,
 
     /// Record all inputs and outputs of the device to this file, which must not exist yet; for
     /// ibemu sim replay
@@ -48,6 +59,15 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// How its tunnels are.
+    #[must_use]
+    pub fn tunnels(&self) -> TunnelOptions {
+        TunnelOptions {
+            security: self.link_security,
+            mtu: self.tunnel_mtu,
+        }
+    }
+
     /// Where the socket `<dir>/<handle>.<kind>` stands.
     #[must_use]
     pub fn socket(&self, kind: &str) -> PathBuf {
@@ -171,6 +191,10 @@ mod tests {
             "1=veth:p1",
             "--link",
             "2=udp:127.0.0.1",
+            "--link-security",
+            "none",
+            "--tunnel-mtu",
+            "1500",
             "--vls",
             "4",
             "--mtu",
@@ -190,6 +214,11 @@ mod tests {
         .unwrap();
         assert_eq!(daemon.device.guid, Guid(0x1f));
         assert_eq!(daemon.device.links.len(), 2);
+        let tunnels = TunnelOptions {
+            security: LinkSecurity::None,
+            mtu: Some(1500),
+        };
+        assert_eq!(daemon.device.tunnels(), tunnels);
         assert_eq!(daemon.device.socket("ctl"), PathBuf::from("/tmp/x/s0.ctl"));
         let config = daemon.link.port_config().unwrap();
         assert_eq!(config.vls, 4);
@@ -208,6 +237,9 @@ mod tests {
             ["--frame-packets", "0"],
             ["--width", "3x"],
             ["--link", "1=carrier-pigeon"],
+            ["--link-security", "rot13"],
+            ["--tunnel-mtu", "575"],
+            ["--tunnel-mtu", "65536"],
         ] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }

@@ -9,7 +9,7 @@ use wire::control::DeviceReply;
 use wire::udplink::UdpEndpoint;
 
 use netio::NetError;
-use netio::transport::{Link, LinkCounters, LinkSpec};
+use netio::transport::{Link, LinkCounters, LinkSpec, Transport, TunnelOptions};
 
 /// Bytes of kernel memory that a frame takes for each byte of credit, where frames are short: one
 /// packet of 290 bytes in five blocks of 64 takes 1,280.
@@ -24,9 +24,9 @@ pub struct Cables {
 #[derive(Debug)]
 struct End {
     port: PortNum,
+    transport: Transport,
     endpoint: Option<UdpEndpoint>,
-    /// Whether the cable is in shared memory, and its number once there is one.
-    is_shared: bool,
+    /// The number of the cable in shared memory once there is one.
     cable: Cell<Option<u64>>,
     counters: Arc<LinkCounters>,
 }
@@ -36,7 +36,11 @@ impl Cables {
     ///
     /// # Errors
     /// If two cables are in one port or one is in none, or a link cannot be opened.
-    pub fn open(specs: &[LinkSpec], ports: u8) -> Result<(Self, Vec<Link>), NetError> {
+    pub fn open(
+        specs: &[LinkSpec],
+        ports: u8,
+        tunnels: TunnelOptions,
+    ) -> Result<(Self, Vec<Link>), NetError> {
         let mut specs: Vec<&LinkSpec> = specs.iter().collect();
         specs.sort_by_key(|spec| spec.port);
         let refuse = |spec: &LinkSpec, why| NetError::refused(format!("plug in {spec}"), why);
@@ -50,14 +54,14 @@ impl Cables {
         }
         let links: Vec<Link> = specs
             .into_iter()
-            .map(Link::open)
+            .map(|spec| Link::open(spec, tunnels))
             .collect::<Result<_, _>>()?;
         let ends = links
             .iter()
             .map(|link| End {
                 port: link.port(),
+                transport: link.transport(),
                 endpoint: link.endpoint(),
-                is_shared: link.is_shared(),
                 cable: Cell::new(None),
                 counters: Arc::clone(link.counters()),
             })
@@ -92,7 +96,7 @@ impl Cables {
         self.ends.iter().map(|end| end.port).collect()
     }
 
-    /// The UDP ends, in ascending order of port.
+    /// The ends of UDP cables and tunnels, in ascending order of port.
     #[must_use]
     pub fn endpoints(&self) -> Vec<(PortNum, UdpEndpoint)> {
         self.ends
@@ -101,20 +105,11 @@ impl Cables {
             .collect()
     }
 
-    /// Whether the cable of `port` is a UDP link, which can be connected.
+    /// How the cable of `port` is made, if it has one.
     #[must_use]
-    pub fn has_endpoint(&self, port: PortNum) -> bool {
-        self.ends
-            .iter()
-            .any(|end| end.port == port && end.endpoint.is_some())
-    }
-
-    /// Whether the cable of `port` is in shared memory.
-    #[must_use]
-    pub fn is_shared(&self, port: PortNum) -> bool {
-        self.ends
-            .iter()
-            .any(|end| end.port == port && end.is_shared)
+    pub fn transport(&self, port: PortNum) -> Option<Transport> {
+        let end = self.ends.iter().find(|end| end.port == port);
+        end.map(|end| end.transport)
     }
 
     /// The cable of `port` is this one from now on.
@@ -157,12 +152,15 @@ mod tests {
 
     fn open(specs: &[&str]) -> Result<Cables, NetError> {
         let specs: Vec<_> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-        Cables::open(&specs, 4).map(|(cables, _)| cables)
+        Cables::open(&specs, 4, TunnelOptions::default()).map(|(cables, _)| cables)
     }
 
     #[test]
-    fn every_udp_cable_has_an_address_a_secret_and_an_epoch_of_its_own() {
-        let cables = open(&["3=udp:127.0.0.1", "1=udp:127.0.0.1"]).unwrap();
+    fn every_udp_cable_and_tunnel_has_an_address_a_secret_and_an_epoch_of_its_own() {
+        let cables = open(&["3=udp:127.0.0.1", "1=tunnel:127.0.0.1"]).unwrap();
+        let transports = [1, 2, 3].map(|port| cables.transport(PortNum::new(port)));
+        let expected = [Some(Transport::Tunnel), None, Some(Transport::Udp)];
+        assert_eq!(transports, expected);
         let endpoints = cables.endpoints();
         let ports: Vec<_> = endpoints.iter().map(|(port, _)| port.get()).collect();
         assert_eq!(ports, [1, 3]);

@@ -1,6 +1,6 @@
 //! The control side of one device's daemon: what all devices answer on their control sockets.
 //!
-//! Ends of UDP cables and of those in shared memory are answered here, the rest by the core on the dataplane thread; the process's number and
+//! Ends of UDP cables, tunnels and cables in shared memory are answered here, the rest by the core on the dataplane thread; the process's number and
 //! the links' counters are added to the core's replies.
 
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ pub use wire::control::{DeviceReply, DeviceRequest};
 use crate::cables::Cables;
 use crate::control::{Answer, Pending};
 use netio::dataplane::{Handle, RequestError};
-use netio::transport::CableEnd;
+use netio::transport::{CableEnd, Transport, TunnelPeer};
 use wire::PortNum;
 
 /// How long a request of a client may wait for room in the dataplane thread's queue, which MADs fill, too.
@@ -123,9 +123,19 @@ impl<P: Protocol> DeviceControl<P> {
         let reply = match P::as_device(&request) {
             Some(DeviceRequest::Endpoints) => DeviceReply::Endpoints(self.cables.endpoints()),
             Some(&DeviceRequest::Connect { port, peer }) => {
-                if !self.cables.has_endpoint(port) {
+                if self.cables.transport(port) != Some(Transport::Udp) {
                     DeviceReply::Refused(format!("port {port} has no UDP cable"))
                 } else if let Err(busy) = self.handle.connect(port, peer) {
+                    DeviceReply::Refused(busy.to_string())
+                } else {
+                    DeviceReply::Done
+                }
+            }
+            Some(&DeviceRequest::ConnectTunnel { port, peer, secret }) => {
+                let peer = TunnelPeer { end: peer, secret };
+                if self.cables.transport(port) != Some(Transport::Tunnel) {
+                    DeviceReply::Refused(format!("port {port} has no tunnel"))
+                } else if let Err(busy) = self.handle.connect_tunnel(port, peer) {
                     DeviceReply::Refused(busy.to_string())
                 } else {
                     DeviceReply::Done
@@ -156,7 +166,7 @@ impl<P: Protocol> DeviceControl<P> {
         descriptors: Vec<OwnedFd>,
         second: bool,
     ) -> DeviceReply {
-        if !self.cables.is_shared(port) {
+        if self.cables.transport(port) != Some(Transport::Shm) {
             return DeviceReply::Refused(format!("port {port} has no cable in shared memory"));
         }
         let end = match CableEnd::open(descriptors, second) {

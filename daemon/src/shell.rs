@@ -179,7 +179,7 @@ where
         O: Device<Command = P::Command, Event = E> + Send + 'static,
     {
         let signals = ShutdownSignals::new().map_err(wait("signals"))?;
-        let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
+        let (cables, links) = Cables::open(&plan.device.links, plan.ports, plan.device.tunnels())?;
         Cables::check_room(&links, plan.port);
         // A user who can write to the directory of the sockets could put sockets of their own there.
         drop(PrivateDirectory::open(&plan.device.dir)?);

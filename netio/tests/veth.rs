@@ -10,7 +10,7 @@ use std::time::Duration;
 use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
 use netio::dataplane::{self, Running, Settings};
 use netio::namespace::{Namespace, View};
-use netio::transport::{Link, LinkCounter, LinkCounters, LinkSpec, Medium};
+use netio::transport::{Link, LinkCounter, LinkCounters, LinkSpec, Medium, TunnelOptions};
 use wire::PortNum;
 
 const PORT: PortNum = PortNum::new(1);
@@ -129,7 +129,7 @@ impl End {
         let (running, counters) = namespace
             .run(move || {
                 let _guard = runtime.enter();
-                let link = Link::open(&spec).unwrap();
+                let link = Link::open(&spec, TunnelOptions::default()).unwrap();
                 let counters = Arc::clone(link.counters());
                 let running = dataplane::spawn(settings, vec![link], Toy::default).unwrap();
                 (running, counters)

@@ -259,7 +259,8 @@ impl Switch {
             DeviceRequest::Endpoints
             | DeviceRequest::Connect { .. }
             | DeviceRequest::Attach { .. }
-            | DeviceRequest::Attached => {
+            | DeviceRequest::Attached
+            | DeviceRequest::ConnectTunnel { .. } => {
                 DeviceReply::Refused("the ends of cables belong to the daemon".to_owned())
             }
         }

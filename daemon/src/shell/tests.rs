@@ -82,7 +82,7 @@ fn start() -> (DeviceControl<Plain>, Running<u64, ()>, mpsc::Sender<()>) {
         go_on,
     };
     let running = dataplane::spawn(settings, Vec::new(), device).unwrap();
-    let (cables, _) = Cables::open(&[], 0).unwrap();
+    let (cables, _) = Cables::open(&[], 0, netio::transport::TunnelOptions::default()).unwrap();
     let control = DeviceControl::new(running.handle.clone(), cables);
     running.handle.command(0).unwrap();
     entered.recv().unwrap();

@@ -17,7 +17,7 @@ use wire::udplink::UdpEndpoint;
 
 use super::tap::Tap;
 use crate::poll::{EventFd, register};
-use crate::transport::CableEnd;
+use crate::transport::{CableEnd, TunnelPeer};
 
 /// A request of the control thread to the dataplane thread.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) enum Request<C> {
     Command(C),
     /// UDP: the peer of a port.
     Connect(PortNum, UdpEndpoint),
+    /// Tunnel: the peer of a port.
+    ConnectTunnel(PortNum, Box<TunnelPeer>),
     /// Shared memory: the cable of a port.
     Attach(PortNum, Box<CableEnd>),
     /// Show a capture the packets of a port.
@@ -160,6 +162,15 @@ impl<C> Handle<C> {
     /// [`RequestError`]
     pub fn connect(&self, port: PortNum, peer: UdpEndpoint) -> Result<(), RequestError> {
         self.send(Request::Connect(port, peer))
+    }
+
+    /// Tunnel: the peer of `port` is `peer`. The link starts anew if that is another one, or another
+    /// life of it, than before.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn connect_tunnel(&self, port: PortNum, peer: TunnelPeer) -> Result<(), RequestError> {
+        self.send(Request::ConnectTunnel(port, Box::new(peer)))
     }
 
     /// Shared memory: the cable of `port` is this one from now on. The link starts anew.

@@ -7,7 +7,12 @@ use wire::udplink::UdpEndpoint;
 use crate::NetError;
 use crate::clock;
 use crate::poll::Epoll;
-use crate::transport::{Attached, CableEnd, InterfaceChange, Link, LinkCounter, SendBatch, Sent};
+use crate::transport::{
+    Attached, CableEnd, InterfaceChange, Link, LinkCounter, SendBatch, Sent, TunnelPeer,
+};
+
+/// Batches that a tunnel sends in a row at most.
+const BATCHES_MAX: usize = 32;
 
 /// How long a port waits when the system is short of queue room, nanoseconds.
 const RETRY_NS: u64 = 200_000;
@@ -60,6 +65,8 @@ pub(super) struct Port {
     /// Frames that were pulled and not taken, back to back, with their lengths.
     unsent: Vec<u8>,
     unsent_lengths: Vec<usize>,
+    /// [`Link::paths`] when they were made.
+    unsent_paths: u64,
     /// The carrier as the core was handed it.
     up: bool,
     /// epoll watches for room to write.
@@ -76,6 +83,7 @@ impl Port {
             is_unread: false,
             unsent: Vec::new(),
             unsent_lengths: Vec::new(),
+            unsent_paths: 0,
             up: false,
             watches_writable: false,
             token,
@@ -113,6 +121,63 @@ impl Port {
         Ok(self.carrier_change(true, true))
     }
 
+    /// Tunnel: sets the peer. Frames that were kept for another one are dropped.
+    pub(super) fn connect_tunnel(&mut self, peer: &TunnelPeer) -> Result<CarrierChange, NetError> {
+        let what = format!("connect port {} to {}", self.link.port(), peer.end.address);
+        let Some((tunnel, _)) = self.link.tunnel() else {
+            return Err(NetError::refused(what, "its cable is no tunnel"));
+        };
+        if !tunnel.connect(peer)? {
+            return Ok(CarrierChange::None);
+        }
+        self.drop_unsent();
+        if let Blocked::Until(_) = self.blocked {
+            self.blocked = Blocked::No;
+        }
+        Ok(self.carrier_change(true, true))
+    }
+
+    /// Tunnel: what a timeout has passed for is sent again, unless the system has not even taken what was sent before.
+    pub(super) fn tick_tunnel(&mut self, now: Time) {
+        if self.blocked == Blocked::No
+            && let Some((tunnel, counters)) = self.link.tunnel()
+        {
+            tunnel.tick(now, counters);
+        }
+    }
+
+    /// Tunnel: sends what is to be sent, as much as the system takes; whether there was anything.
+    pub(super) fn send_datagrams(
+        &mut self,
+        batch: &mut SendBatch,
+        now: Time,
+        epoll: &Epoll,
+    ) -> bool {
+        let mut any = false;
+        // What may be under way is bounded, so that this ends by itself; a path that changes again and again does not end it.
+        for _ in 0..BATCHES_MAX {
+            batch.clear();
+            let is_open = self.blocked == Blocked::No;
+            let Some((tunnel, counters)) = self.link.tunnel() else {
+                break;
+            };
+            if !is_open || !tunnel.fill(now, batch, counters) {
+                break;
+            }
+            any = true;
+            self.send(batch, now, epoll);
+        }
+        any
+    }
+
+    /// When a tunnel has to send at the latest.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self.blocked {
+            Blocked::No => self.link.deadline(),
+            _ => None,
+        }
+    }
+
     /// Shared memory: takes another cable. Frames that were kept for the old one are dropped.
     pub(super) fn attach(
         &mut self,
@@ -136,11 +201,16 @@ impl Port {
         Ok(self.carrier_change(true, true))
     }
 
-    /// Shared memory: the change when the cable has turned out to be of no use.
+    /// Shared memory, tunnel: the change when the cable has turned out to be of no use.
     pub(super) fn cable_change(&mut self) -> CarrierChange {
-        match self.link.shared() {
-            Some((link, _)) if self.up && !link.is_attached() => self.carrier_change(false, false),
-            _ => CarrierChange::None,
+        let is_gone = match (self.link.shared(), self.up) {
+            (_, false) => false,
+            (Some((link, _)), true) => !link.is_attached(),
+            (None, true) => self.link.tunnel().is_some_and(|(link, _)| link.is_broken()),
+        };
+        match is_gone {
+            true => self.carrier_change(false, false),
+            false => CarrierChange::None,
         }
     }
 
@@ -216,12 +286,16 @@ impl Port {
             self.unsent.extend_from_slice(frame);
             self.unsent_lengths.push(frame.len());
         }
+        self.unsent_paths = self.link.paths();
         self.block(blocked, epoll);
     }
 
     /// Sends what was kept, if its time has come. Afterwards the port is open, or blocked again.
     pub(super) fn send_again(&mut self, batch: &mut SendBatch, now: Time, epoll: &Epoll) {
         batch.clear();
+        if self.unsent_paths != self.link.paths() {
+            self.drop_unsent();
+        }
         let mut start = 0;
         for &length in &self.unsent_lengths {
             // What is kept was one batch, so it fits into one.

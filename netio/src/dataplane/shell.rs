@@ -22,7 +22,7 @@ use crate::clock;
 use crate::event::Doorbells;
 use crate::memory::Review;
 use crate::poll::{Epoll, EventFd};
-use crate::transport::{Carriers, Link, ReceiveBatch, SendBatch};
+use crate::transport::{Carriers, Link, ReceiveBatch, SendBatch, Transport};
 
 /// The shortest sleep of a thread that had nothing to do in the last round, nanoseconds.
 pub(super) const PAUSE_NS: u64 = 50_000;
@@ -74,6 +74,8 @@ pub(super) struct Prepared<C, E> {
     ports: Vec<Port>,
     /// The places in `ports` of those in shared memory.
     shared: Vec<usize>,
+    /// The places in `ports` of tunnels.
+    tunnels: Vec<usize>,
     /// The place in `ports` of each port number.
     places: Box<[Option<u8>; 256]>,
     epoll: Epoll,
@@ -111,6 +113,10 @@ impl<C, E> Prepared<C, E> {
         let mut ports = Vec::with_capacity(links.len());
         let is_shared = |(place, link): (usize, &Link)| link.is_shared().then_some(place);
         let shared = links.iter().enumerate().filter_map(is_shared).collect();
+        let is_tunnel = |(place, link): (usize, &Link)| {
+            (link.transport() == Transport::Tunnel).then_some(place)
+        };
+        let tunnels = links.iter().enumerate().filter_map(is_tunnel).collect();
         for (place, link) in (0u8..=254).zip(links) {
             places[link.port().index()] = Some(place);
             let port = Port::new(link, u64::from(place));
@@ -125,6 +131,7 @@ impl<C, E> Prepared<C, E> {
             channels,
             ports,
             shared,
+            tunnels,
             places,
             epoll,
             carriers,
@@ -134,6 +141,15 @@ impl<C, E> Prepared<C, E> {
             frame_packets,
             taps: Taps::default(),
         })
+    }
+
+    /// Gives memory back that a busy time has taken, and looks what the paths take now.
+    fn review_tunnels(&mut self) {
+        for &place in &self.tunnels {
+            if let Some((tunnel, counters)) = self.ports[place].link.tunnel() {
+                tunnel.review(counters);
+            }
+        }
     }
 
     /// Runs `device` until a request to stop.
@@ -200,12 +216,14 @@ impl<D: Device> Shell<D> {
             }
             self.send_again(now);
             self.transmit(now);
+            self.send_tunnels(now);
             self.deliver_events();
             self.tapped = self.io.taps.flush();
             if self.memory.begin_if_due(now) {
                 self.io.receive.review();
                 self.io.send.review();
                 self.io.review_shared();
+                self.io.review_tunnels();
                 self.memory.trim();
             }
             if let Some(latest) = self.stopping
@@ -251,6 +269,11 @@ impl<D: Device> Shell<D> {
         for port in &self.io.ports {
             if let Blocked::Until(at) = port.blocked {
                 no_later(at);
+            }
+        }
+        for &place in &self.io.tunnels {
+            if let Some(due) = self.io.ports[place].deadline() {
+                no_later(due);
             }
         }
         if let Some(latest) = self.stopping {

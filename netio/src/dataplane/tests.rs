@@ -11,7 +11,7 @@ use wire::PortNum;
 use wire::udplink::{LinkSecret, UdpEndpoint};
 
 use super::*;
-use crate::transport::{LinkCounter, LinkSpec, Medium};
+use crate::transport::{LinkCounter, LinkSpec, Medium, TunnelOptions};
 
 /// An event of a toy.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,11 +116,12 @@ impl Device for Toy {
 }
 
 fn open() -> Link {
-    Link::open(&LinkSpec {
-        port: PORT,
-        medium: Medium::Udp(SocketAddr::from(([127, 0, 0, 1], 0))),
-    })
-    .unwrap()
+    open_medium(Medium::Udp(SocketAddr::from(([127, 0, 0, 1], 0))))
+}
+
+fn open_medium(medium: Medium) -> Link {
+    let spec = LinkSpec { port: PORT, medium };
+    Link::open(&spec, TunnelOptions::default()).unwrap()
 }
 
 fn start(link: Link, echoes: bool, frame_packets: usize) -> Running<Ask, Seen> {

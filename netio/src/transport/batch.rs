@@ -9,18 +9,25 @@
 //! call that here are prepared once.
 
 use std::io;
+use std::mem::{size_of, size_of_val};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use wire::convert::usize_of;
 
+use super::tunnel::RECORD_ROOM;
 use crate::error::{check, check_len};
 use crate::memory::HighWater;
 
 /// Frames that one receiving call takes at most.
 pub(crate) const RECEIVE_MAX: usize = 16;
 
-/// Room of a received frame, bytes: an Ethernet frame of MTU 65,535, in whole pages.
-const RECEIVE_STRIDE: usize = 17 * 4096;
+/// Room of a received frame, bytes: an Ethernet frame of MTU 65,535, in whole pages; behind the beginning of a record that a
+/// tunnel puts in front.
+const RECEIVE_STRIDE: usize = RECORD_ROOM + 17 * 4096;
+
+/// Bytes of room for what the system says of a bundle: one control message with a number.
+const CONTROL_WORDS: usize = 4;
 
 /// Frames that one sending call takes at most.
 const SEND_MAX: usize = 64;
@@ -53,7 +60,7 @@ impl<const N: usize> Vectors<N> {
     }
 }
 
-// SAFETY: the raw pointers lead into boxes that the same value owns (the buffers' bases are set
+// SAFETY: the raw pointers lead into boxes that the same value owns (the buffers' bases and the control memory are set
 // from an exclusive borrow before every call), so they move between threads with it.
 unsafe impl<const N: usize> Send for Vectors<N> {}
 
@@ -62,6 +69,8 @@ pub(crate) struct ReceiveBatch {
     memory: Vec<u8>,
     high_water: HighWater,
     vectors: Vectors<RECEIVE_MAX>,
+    /// What the system says of each bundle.
+    controls: Box<[[u64; CONTROL_WORDS]; RECEIVE_MAX]>,
 }
 
 /// One received frame.
@@ -78,6 +87,7 @@ impl ReceiveBatch {
             memory: vec![0; RECEIVE_MAX * RECEIVE_STRIDE],
             high_water: HighWater::default(),
             vectors: Vectors::new(),
+            controls: Box::new([[0; CONTROL_WORDS]; RECEIVE_MAX]),
         }
     }
 
@@ -89,13 +99,34 @@ impl ReceiveBatch {
     /// Takes what waits at `fd`, [`RECEIVE_MAX`] frames at most, without blocking. Returns how many
     /// were taken; they are there until the next call.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        for header in self.vectors.headers.iter_mut() {
+            header.msg_hdr.msg_control = std::ptr::null_mut();
+            header.msg_hdr.msg_controllen = 0;
+        }
+        self.receive_behind(0, fd)
+    }
+
+    /// As [`Self::receive`]; several datagrams of one length may come as one, in front of which [`RECORD_ROOM`] bytes stay free.
+    /// They are there as [`Self::bundle`].
+    pub(crate) fn receive_bundles(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        let controls = self.controls.iter_mut();
+        for (header, control) in self.vectors.headers.iter_mut().zip(controls) {
+            header.msg_hdr.msg_controllen = size_of_val(control);
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+        }
+        self.receive_behind(RECORD_ROOM, fd)
+    }
+
+    fn receive_behind(&mut self, room: usize, fd: BorrowedFd<'_>) -> io::Result<usize> {
         let frames = self.memory.chunks_exact_mut(RECEIVE_STRIDE);
         for (buffer, frame) in self.vectors.buffers.iter_mut().zip(frames) {
+            let frame = &mut frame[room..];
             buffer.iov_base = frame.as_mut_ptr().cast();
             buffer.iov_len = frame.len();
         }
         // SAFETY: every header points to its own buffer, and every buffer to its own part of
-        // `memory`, which is borrowed exclusively; a null timeout is none.
+        // `memory`, which is borrowed exclusively; so does its control memory, if it has some, to its own part of
+        // `controls`, with that length. A null timeout is none.
         let count = check(unsafe {
             libc::recvmmsg(
                 fd.as_raw_fd(),
@@ -115,6 +146,21 @@ impl ReceiveBatch {
                 .note(last * RECEIVE_STRIDE + usize_of(longest));
         }
         Ok(count)
+    }
+
+    /// The `index`th bundle that the last call of [`Self::receive_bundles`] took: memory, where in it the datagrams stand, and how long
+    /// each is but for the last. One that was cut by the system is empty: no datagram is so long.
+    pub(crate) fn bundle(&mut self, index: usize) -> (&mut [u8], Range<usize>, usize) {
+        let header = &self.vectors.headers[index];
+        let length = match header.msg_hdr.msg_flags & libc::MSG_TRUNC {
+            0 => usize_of(header.msg_len),
+            _ => 0,
+        };
+        let length = length.min(RECEIVE_STRIDE - RECORD_ROOM);
+        let each = datagram_bytes(&header.msg_hdr).unwrap_or(length);
+        let start = index * RECEIVE_STRIDE;
+        let memory = &mut self.memory[start..start + RECEIVE_STRIDE];
+        (memory, RECORD_ROOM..RECORD_ROOM + length, each)
     }
 
     /// Room for one frame at a time, from elsewhere than a socket.
@@ -140,6 +186,25 @@ impl ReceiveBatch {
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         }
     }
+}
+
+/// How long the datagrams are that the system has put into one (`UDP_GRO`), if it has.
+fn datagram_bytes(header: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the header and its control memory are as the system has filled them in: the macros look at no more than
+    // `msg_controllen` bytes of it.
+    let first = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: it is null, or points to a whole header of a message in that memory.
+    let message = unsafe { first.as_ref() }?;
+    if message.cmsg_level != libc::SOL_UDP || message.cmsg_type != libc::UDP_GRO {
+        return None;
+    }
+    // SAFETY: the address of the data behind a header that is there.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    let end = message.cmsg_len;
+    let has_number = end >= data.addr() - first.addr() + size_of::<libc::c_int>();
+    // SAFETY: the message is long enough for a number, which need not be aligned.
+    let number = has_number.then(|| unsafe { data.cast::<libc::c_int>().read_unaligned() })?;
+    usize::try_from(number).ok().filter(|&bytes| bytes > 0)
 }
 
 /// Frames to be sent, one behind the other.

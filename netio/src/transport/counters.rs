@@ -27,6 +27,12 @@ counters! {
     Foreign = "frames_dropped_foreign",
     /// UDP: received frames without this end's secret: their sender cannot be its peer.
     WrongSecret = "frames_dropped_wrong_secret",
+    /// Tunnel: received datagrams whose seal is not the peer's: damaged, or forged.
+    Forged = "frames_dropped_forged",
+    /// Tunnel: received datagrams that came a second time, or too late to tell.
+    Replayed = "frames_dropped_replayed",
+    /// Tunnel: received datagrams of the peer that no honest peer sends.
+    Malformed = "frames_dropped_malformed",
     /// UDP: received frames of another life of the peer than the one that this end is connected to.
     StaleEpoch = "frames_dropped_stale_epoch",
     /// Received frames that came twice, or after a later one.
@@ -46,6 +52,26 @@ counters! {
     RingBroken = "ring_broken",
     /// Shared memory: times that the peer slept and was woken.
     Doorbells = "doorbells",
+    /// Tunnel: datagrams that had not come when a later one did, by the gaps in their numbers.
+    TunnelMissing = "tunnel_missing",
+    /// Tunnel: those of them that came after all.
+    TunnelLate = "tunnel_late",
+    /// Tunnel: datagrams dropped behind a gap; what was in them comes again.
+    TunnelGaps = "tunnel_gaps",
+    /// Tunnel: datagrams dropped because what was in them had come before.
+    TunnelDuplicates = "tunnel_duplicates",
+    /// Tunnel: datagrams sent with something that was sent before.
+    TunnelRepeated = "tunnel_repeated",
+    /// Tunnel: times that the peer has acknowledged nothing for too long.
+    TunnelTimeouts = "tunnel_timeouts",
+    /// Tunnel: times that this end has told of a gap.
+    TunnelNaksSent = "tunnel_naks_sent",
+    /// Tunnel: times that the peer has told of a gap.
+    TunnelNaksReceived = "tunnel_naks_received",
+    /// Tunnel: times that the path was found to take datagrams of another length.
+    TunnelPathChanges = "tunnel_path_changes",
+    /// Tunnel: times that what the peer has sent made no sense, so that the link went down.
+    TunnelBroken = "tunnel_broken",
     /// Times that the interface was found down.
     InterfaceDown = "interface_down",
 }

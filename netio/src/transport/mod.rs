@@ -1,34 +1,35 @@
-//! How the frames of one link travel: veth pairs, UDP or shared memory, chosen per link at run time.
+//! How the frames of one link travel: veth pairs, UDP, shared memory or a tunnel, chosen per link at run time.
 //!
 //! A [`Link`] is one end of one cable. It receives into and sends from batches that all links of a
 //! daemon share, and reads and writes the header in front of the records. Nothing here blocks.
 //!
-//! | | veth | UDP | shared memory |
-//! |---|---|---|---|
-//! | below | `AF_PACKET` socket, one EtherType, bound to the interface | connected socket | a ring each way, and a doorbell |
-//! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence | none |
-//! | carrier | the interface's, reported by rtnetlink | whether the peer is known | whether the rings are there |
-//! | privileges | `CAP_NET_RAW` in its namespace | none | none |
-//! | others that can send | root, inside the namespace | every process, but without the secret | none |
+//! | | veth | UDP | shared memory | tunnel |
+//! |---|---|---|---|---|
+//! | below | `AF_PACKET` socket, one EtherType, bound to the interface | connected socket | a ring each way, and a doorbell | connected UDP socket |
+//! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence | none | 32 bytes, and a seal of 16 |
+//! | carrier | the interface's, reported by rtnetlink | whether the peer is known | whether the rings are there | whether the peer is known |
+//! | privileges | `CAP_NET_RAW` in its namespace | none | none | none |
+//! | others that can send | root, inside the namespace | every process, but without the secret | none | every machine, but without the key |
 //!
-//! A frame is at most [`FRAME_BYTES_MAX`] long: what fits into a datagram, and into a veth pair's MTU.
+//! A frame is at most [`FRAME_BYTES_MAX`] long: what fits into a datagram, and into a veth pair's MTU. A tunnel has no frames: its
+//! records are a stream ([`tunnel`]).
 
 mod batch;
 mod carrier;
 mod counters;
+mod medium;
 mod shm;
+pub mod tunnel;
 mod udp;
 mod veth;
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::str::FromStr;
 use std::sync::Arc;
 
+use link::Time;
 use rustix::net::sockopt;
-use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::PortNum;
 use wire::convert::usize_of;
 use wire::udplink::UdpEndpoint;
@@ -36,10 +37,15 @@ use wire::udplink::UdpEndpoint;
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
 pub(crate) use carrier::{Carriers, InterfaceChange};
 pub use counters::{LinkCounter, LinkCounters};
+pub use medium::{LinkSpec, Medium, Transport};
 pub(crate) use shm::ShmLink;
 pub use shm::{Cable, CableEnd};
+pub(crate) use tunnel::TunnelLink;
+pub use tunnel::{JobSecret, TunnelOptions, TunnelPeer, TunnelSocket, TunnelSocketAt};
 pub(crate) use udp::UdpLink;
+use udp::discard_waiting;
 pub(crate) use veth::VethLink;
+pub use wire::tunnel::LinkSecurity;
 
 use crate::NetError;
 
@@ -49,103 +55,6 @@ pub const FRAME_BYTES_MAX: usize = 65_000;
 /// What is asked of a socket as room for received frames, bytes. Without privileges the system's
 /// limit (`net.core.rmem_max`) holds.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-
-/// How cables are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Transport {
-    /// A veth pair a cable, a network namespace a device; needs root.
-    Veth,
-    /// UDP on loopback; needs no privileges.
-    Udp,
-    /// Memory that both ends share; needs no privileges.
-    Shm,
-}
-wire::choice!(Transport, "transport");
-
-impl Transport {
-    /// Whether a cable joins two network namespaces, each device being in one of its own.
-    #[must_use]
-    pub fn has_namespaces(self) -> bool {
-        self == Self::Veth
-    }
-}
-
-/// The transport of one link and where its frames go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// The interface of this name in the daemon's namespace.
-    Veth(String),
-    /// A UDP socket on this local address; port 0 leaves the port to the kernel.
-    Udp(SocketAddr),
-    /// Memory that is handed over later.
-    Shm,
-}
-
-/// One link of a daemon: `PORT=veth:INTERFACE`, `PORT=udp:ADDRESS[:UDPPORT]` or `PORT=shm`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkSpec {
-    /// The port that the cable is in.
-    pub port: PortNum,
-    /// How its frames travel.
-    pub medium: Medium,
-}
-
-impl Medium {
-    /// Reads what [`fmt::Display`] writes; an address alone has port 0.
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        let (transport, to) = text.split_once(':').unwrap_or((text, ""));
-        match transport.parse() {
-            // IFNAMSIZ counts the NUL.
-            Ok(Transport::Veth) if (1..=15).contains(&to.len()) => Ok(Self::Veth(to.to_owned())),
-            Ok(Transport::Veth) => Err("an interface's name has 1 to 15 bytes"),
-            Ok(Transport::Udp) => to
-                .parse()
-                .or_else(|_| to.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)))
-                .map(Self::Udp)
-                .map_err(|_| "the address is not a numeric IP address"),
-            Ok(Transport::Shm) if text == transport => Ok(Self::Shm),
-            Ok(Transport::Shm) => Err("nothing follows shm"),
-            Err(_) => Err("the transport is neither veth nor udp nor shm"),
-        }
-    }
-}
-
-impl fmt::Display for Medium {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Veth(name) => write!(f, "{}:{name}", Transport::Veth),
-            Self::Udp(address) => write!(f, "{}:{address}", Transport::Udp),
-            Self::Shm => Transport::Shm.fmt(f),
-        }
-    }
-}
-
-impl FromStr for LinkSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| {
-            format!("{what}; write PORT=veth:INTERFACE, PORT=udp:ADDRESS[:UDPPORT] or PORT=shm")
-        };
-        let (port, medium) = text
-            .split_once('=')
-            .ok_or_else(|| wrong("there is no '='"))?;
-        let port = port
-            .parse()
-            .ok()
-            .and_then(|port: u8| (1..=254).contains(&port).then_some(PortNum::new(port)))
-            .ok_or_else(|| wrong("the port is not a number from 1 to 254"))?;
-        let medium = Medium::parse(medium).map_err(wrong)?;
-        Ok(Self { port, medium })
-    }
-}
-
-impl fmt::Display for LinkSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.port, self.medium)
-    }
-}
 
 /// The result of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,19 +84,21 @@ enum Socket {
     Veth(VethLink),
     Udp(UdpLink),
     Shm(ShmLink),
+    Tunnel(Box<TunnelLink>),
 }
 
 impl Link {
     /// Opens the link: its socket stands, its carrier is not known yet.
     ///
     /// # Errors
-    /// Without the right to open the socket, or if there is no such interface or address.
-    pub fn open(spec: &LinkSpec) -> Result<Self, NetError> {
+    /// Without the right to open the socket, or if there is no such interface, address or inherited socket.
+    pub fn open(spec: &LinkSpec, tunnels: TunnelOptions) -> Result<Self, NetError> {
         let counters = Arc::new(LinkCounters::default());
         let socket = match &spec.medium {
             Medium::Veth(name) => Socket::Veth(VethLink::open(name)?),
             Medium::Udp(address) => Socket::Udp(UdpLink::open(*address)?),
             Medium::Shm => Socket::Shm(ShmLink::default()),
+            Medium::Tunnel(at) => Socket::Tunnel(Box::new(TunnelLink::open(*at, tunnels)?)),
         };
         Ok(Self {
             port: spec.port,
@@ -202,12 +113,47 @@ impl Link {
         self.port
     }
 
-    /// The address and numbers of this end that its peer needs (UDP).
+    /// The address and numbers of this end that its peer needs (UDP, tunnel).
     #[must_use]
     pub fn endpoint(&self) -> Option<UdpEndpoint> {
         match &self.socket {
             Socket::Veth(_) | Socket::Shm(_) => None,
             Socket::Udp(link) => Some(link.endpoint()),
+            Socket::Tunnel(link) => Some(link.endpoint()),
+        }
+    }
+
+    /// How it is made.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match &self.socket {
+            Socket::Veth(_) => Transport::Veth,
+            Socket::Udp(_) => Transport::Udp,
+            Socket::Shm(_) => Transport::Shm,
+            Socket::Tunnel(_) => Transport::Tunnel,
+        }
+    }
+
+    pub(crate) fn tunnel(&mut self) -> Option<(&mut TunnelLink, &LinkCounters)> {
+        match &mut self.socket {
+            Socket::Tunnel(link) => Some((link, &self.counters)),
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => None,
+        }
+    }
+
+    /// When a tunnel has to send at the latest.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match &self.socket {
+            Socket::Tunnel(link) => link.deadline(),
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => None,
+        }
+    }
+
+    /// Another number once frames that were made for this link do not fit it any more.
+    pub(crate) fn paths(&self) -> u64 {
+        match &self.socket {
+            Socket::Tunnel(link) => link.paths(),
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => 0,
         }
     }
 
@@ -220,15 +166,15 @@ impl Link {
     pub(crate) fn shared(&mut self) -> Option<(&mut ShmLink, &LinkCounters)> {
         match &mut self.socket {
             Socket::Shm(link) => Some((link, &self.counters)),
-            Socket::Veth(_) | Socket::Udp(_) => None,
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Tunnel(_) => None,
         }
     }
 
     /// Bytes of memory that received frames may fill before the kernel drops further ones; `None`
-    /// while there is no socket. Shared memory drops none: the sender waits for room.
+    /// while there is no socket. Shared memory drops none: the sender waits for room. A tunnel repeats what is dropped.
     #[must_use]
     pub fn receive_buffer_bytes(&self) -> Option<usize> {
-        if self.is_shared() {
+        if matches!(self.transport(), Transport::Shm | Transport::Tunnel) {
             return None;
         }
         sockopt::socket_recv_buffer_size(self.fd()?).ok()
@@ -251,6 +197,7 @@ impl Link {
             Socket::Veth(link) => link.fd(),
             Socket::Udp(link) => Some(link.fd()),
             Socket::Shm(link) => link.doorbell(),
+            Socket::Tunnel(link) => Some(link.fd()),
         }
     }
 
@@ -259,7 +206,7 @@ impl Link {
         match &self.socket {
             Socket::Veth(_) => veth::HEADER_BYTES,
             Socket::Udp(_) => udp::HEADER_BYTES,
-            Socket::Shm(_) => 0,
+            Socket::Shm(_) | Socket::Tunnel(_) => 0,
         }
     }
 
@@ -268,13 +215,22 @@ impl Link {
         match &mut self.socket {
             Socket::Veth(link) => link.write_header(header),
             Socket::Udp(link) => link.write_header(header),
-            Socket::Shm(_) => {}
+            Socket::Shm(_) | Socket::Tunnel(_) => {}
         }
     }
 
-    /// The records of a received frame; `None` if it is dropped (and counted).
-    pub(crate) fn records<'a>(&mut self, frame: &batch::Received<'a>) -> Option<&'a [u8]> {
+    /// The records of the `index`th received frame; `None` if there are none, or it is dropped (and counted).
+    pub(crate) fn records<'a>(
+        &mut self,
+        now: Time,
+        batch: &'a mut ReceiveBatch,
+        index: usize,
+    ) -> Option<&'a [u8]> {
         let counters = &self.counters;
+        if let Socket::Tunnel(link) = &mut self.socket {
+            return link.records(now, batch, index, counters);
+        }
+        let frame = batch.frame(index);
         counters.add(LinkCounter::FramesReceived);
         if frame.truncated {
             counters.add(LinkCounter::Truncated);
@@ -283,7 +239,7 @@ impl Link {
         let checked = match &mut self.socket {
             Socket::Veth(_) => veth::records(frame.bytes).map(|records| (records, 0)),
             Socket::Udp(link) => link.records(frame.bytes),
-            Socket::Shm(_) => Ok((frame.bytes, 0)),
+            Socket::Shm(_) | Socket::Tunnel(_) => Ok((frame.bytes, 0)),
         };
         match checked {
             Ok((records, missing)) => {
@@ -314,7 +270,11 @@ impl Link {
         // down) is reported once, ahead of frames that may still wait.
         for _ in 0..2 {
             let Some(fd) = self.fd() else { return 0 };
-            match batch.receive(fd) {
+            let received = match &self.socket {
+                Socket::Tunnel(_) => batch.receive_bundles(fd),
+                Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => batch.receive(fd),
+            };
+            match received {
                 Ok(count) => return count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
                 Err(error) => self.note(&error),
@@ -334,7 +294,8 @@ impl Link {
             let Some(fd) = self.fd() else { break };
             match batch.send(fd, next) {
                 Ok(count) => {
-                    self.counters.add_many(LinkCounter::FramesSent, count);
+                    let sent = self.datagrams(batch, next..next + count);
+                    self.counters.add_many(LinkCounter::FramesSent, sent);
                     next += count;
                     retried = false;
                 }
@@ -346,11 +307,18 @@ impl Link {
                     }
                     Some(libc::EINTR) => {}
                     _ => {
+                        let waiting = self.datagrams(batch, next..batch.len());
+                        if self.path_refused(&error) {
+                            // They are cut anew.
+                            self.counters.add_many(LinkCounter::SendFailed, waiting);
+                            return Sent::All;
+                        }
                         self.note(&error);
                         // The error of an earlier frame is reported in place of sending this one; if
                         // it comes twice it is this frame's own.
                         if retried {
-                            self.counters.add(LinkCounter::SendFailed);
+                            let lost = self.datagrams(batch, next..next + 1);
+                            self.counters.add_many(LinkCounter::SendFailed, lost);
                             next += 1;
                         }
                         retried = !retried;
@@ -358,14 +326,32 @@ impl Link {
                 },
             }
         }
-        self.counters
-            .add_many(LinkCounter::SendFailed, batch.len() - next);
+        let lost = self.datagrams(batch, next..batch.len());
+        self.counters.add_many(LinkCounter::SendFailed, lost);
         Sent::All
     }
 
+    /// How many frames, or datagrams, these of `batch` are.
+    fn datagrams(&self, batch: &SendBatch, frames: Range<usize>) -> usize {
+        match &self.socket {
+            Socket::Tunnel(link) => frames.map(|index| link.datagrams(batch, index)).sum(),
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => frames.len(),
+        }
+    }
+
+    /// Whether the system has refused a datagram for its length, so that all are to be cut anew.
+    fn path_refused(&mut self, error: &io::Error) -> bool {
+        match &mut self.socket {
+            Socket::Tunnel(link) => link.path_refused(error, &self.counters),
+            Socket::Veth(_) | Socket::Udp(_) | Socket::Shm(_) => false,
+        }
+    }
+
     /// A pending error of the socket.
-    fn note(&self, error: &io::Error) {
+    fn note(&mut self, error: &io::Error) {
         match error.raw_os_error() {
+            // The path has become shorter, and what was cut for it does not arrive.
+            Some(libc::EMSGSIZE) if self.path_refused(error) => {}
             Some(libc::ECONNREFUSED) => self.counters.add(LinkCounter::PeerAbsent),
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
                 self.counters.add(LinkCounter::InterfaceDown);
@@ -379,7 +365,7 @@ impl Link {
     pub(crate) fn connect(&mut self, peer: UdpEndpoint) -> Result<bool, NetError> {
         match &mut self.socket {
             Socket::Udp(link) => link.connect(peer),
-            Socket::Veth(_) | Socket::Shm(_) => Err(NetError::refused(
+            Socket::Veth(_) | Socket::Shm(_) | Socket::Tunnel(_) => Err(NetError::refused(
                 format!("connect port {} to {}", self.port, peer.address),
                 "the port's cable needs no address",
             )),
@@ -390,7 +376,7 @@ impl Link {
     pub(crate) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
         match &mut self.socket {
             Socket::Veth(link) => link.interface_changed(change),
-            Socket::Udp(_) | Socket::Shm(_) => None,
+            Socket::Udp(_) | Socket::Shm(_) | Socket::Tunnel(_) => None,
         }
     }
 }
@@ -412,48 +398,5 @@ pub(crate) fn size_buffers(fd: BorrowedFd<'_>) {
     }
     if sockopt::set_socket_send_buffer_size_force(fd, RECEIVE_BUFFER_BYTES).is_err() {
         let _ = sockopt::set_socket_send_buffer_size(fd, RECEIVE_BUFFER_BYTES);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_is_written_as_it_is_read() {
-        for text in [
-            "1=veth:p1",
-            "36=udp:127.0.0.1:0",
-            "254=udp:[::1]:7000",
-            "2=shm",
-        ] {
-            let spec: LinkSpec = text.parse().unwrap();
-            assert_eq!(spec.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn an_address_alone_leaves_the_port_to_the_kernel() {
-        for text in ["1=udp:127.0.0.1", "1=udp:::1"] {
-            let spec: LinkSpec = text.parse().unwrap();
-            assert!(matches!(spec.medium, Medium::Udp(at) if at.port() == 0));
-        }
-    }
-
-    #[test]
-    fn a_wrong_link_says_what_is_wrong() {
-        for (text, what) in [
-            ("1", "no '='"),
-            ("0=veth:p0", "1 to 254"),
-            ("x=veth:p0", "1 to 254"),
-            ("1=veth:", "1 to 15 bytes"),
-            ("1=veth:abcdefghijklmnop", "1 to 15 bytes"),
-            ("1=udp:localhost", "numeric"),
-            ("1=tcp:127.0.0.1", "neither veth nor udp"),
-            ("1=shm:", "nothing follows"),
-        ] {
-            let error = text.parse::<LinkSpec>().unwrap_err();
-            assert!(error.contains(what), "{text}: {error}");
-        }
     }
 }

@@ -91,23 +91,12 @@ impl UdpLink {
             let what = format!("connect {} to {}", self.own.address, peer.address);
             NetError::new(what, source)
         })?;
-        self.discard_waiting();
+        discard_waiting(&self.socket);
         self.peer = Some(Peer {
             endpoint: peer,
             next: None,
         });
         Ok(true)
-    }
-
-    /// Datagrams that came before the connection may be from any sender.
-    fn discard_waiting(&self) {
-        let mut byte = [0u8; 1];
-        for _ in 0..WAITING_MAX {
-            match self.socket.recv(&mut byte) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => {}
-            }
-        }
     }
 
     pub(super) fn write_header(&mut self, header: &mut [u8]) {
@@ -146,6 +135,17 @@ impl UdpLink {
         }
         peer.next = Some(header.sequence.next());
         Ok((records, missing))
+    }
+}
+
+/// Discards datagrams that wait: those that came before the connection may be from any sender.
+pub(super) fn discard_waiting(socket: &UdpSocket) {
+    let mut byte = [0u8; 1];
+    for _ in 0..WAITING_MAX {
+        match socket.recv(&mut byte) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            _ => {}
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! One message a `SOCK_SEQPACKET`
 //! packet, one reply a request, in order.
 
+use crate::tunnel::CableSecret;
 use crate::udplink::UdpEndpoint;
 use crate::{Guid, PortNum};
 use bincode::{Decode, Encode};
@@ -13,7 +14,7 @@ use bincode::{Decode, Encode};
 pub enum DeviceRequest {
     /// Asks for name, GUID and the like. Answered by [`DeviceReply::Identity`].
     Identify,
-    /// The device's ends of its UDP cables, with what the other ends must know of them. Answered
+    /// The device's ends of its UDP cables and tunnels, with what the other ends must know of them. Answered
     /// by [`DeviceReply::Endpoints`].
     Endpoints,
     /// UDP: the other end of a port's cable is `peer`. Link-up starts anew if it has changed.
@@ -49,6 +50,16 @@ pub enum DeviceRequest {
     /// What is in the buffers and queues of every port, and its credits, by virtual lane. Answered by
     /// [`DeviceReply::Lanes`].
     Lanes,
+    /// Tunnel: the other end of a port's cable is `peer`, and its keys are made of `secret`. Link-up starts anew if either has
+    /// changed.
+    ConnectTunnel {
+        /// The port.
+        port: PortNum,
+        /// The other end.
+        peer: UdpEndpoint,
+        /// The cable's secret, the same for both ends.
+        secret: CableSecret,
+    },
 }
 
 /// The reply of a device.
@@ -63,7 +74,7 @@ pub enum DeviceReply {
         /// Process id.
         pid: u32,
     },
-    /// Ends of UDP cables, in ascending order of port.
+    /// Ends of UDP cables and tunnels, in ascending order of port.
     Endpoints(Vec<(PortNum, UdpEndpoint)>),
     /// Every port's status, in ascending order of port.
     Ports(Vec<PortStatus>),

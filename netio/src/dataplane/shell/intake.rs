@@ -94,7 +94,7 @@ impl<D: Device> Shell<D> {
             self.idle = false;
             let now = clock::now();
             for index in 0..count {
-                let Some(bytes) = port.link.records(&self.io.receive.frame(index)) else {
+                let Some(bytes) = port.link.records(now, &mut self.io.receive, index) else {
                     continue;
                 };
                 if port.is_up() {
@@ -111,6 +111,8 @@ impl<D: Device> Shell<D> {
                     port.link.counters().add(LinkCounter::NoCarrier);
                 }
             }
+            let change = port.cable_change();
+            change.report(&mut self.device, port.link.port());
             if count < RECEIVE_MAX {
                 return;
             }
@@ -147,6 +149,15 @@ impl<D: Device> Shell<D> {
                     return;
                 };
                 match port.connect(peer) {
+                    Ok(change) => change.report(&mut self.device, number),
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
+            Request::ConnectTunnel(number, peer) => {
+                let Some(port) = self.port(number) else {
+                    return;
+                };
+                match port.connect_tunnel(&peer) {
                     Ok(change) => change.report(&mut self.device, number),
                     Err(error) => tracing::error!("{error}"),
                 }

@@ -6,7 +6,7 @@ use wire::capture::Direction;
 
 use super::{Shell, shared};
 use crate::dataplane::port::Blocked;
-use crate::transport::FRAME_BYTES_MAX;
+use crate::transport::{FRAME_BYTES_MAX, LinkCounter, Transport};
 
 /// Sending calls a port and pass at most.
 const SENDS_MAX: usize = 16;
@@ -51,6 +51,9 @@ impl<D: Device> Shell<D> {
 
     /// Pulls and sends on one port; whether anything was pulled.
     fn transmit_port(&mut self, place: usize, now: Time) -> bool {
+        if self.io.ports[place].link.transport() == Transport::Tunnel {
+            return self.transmit_tunnel(place, now);
+        }
         let io = &mut self.io;
         let port = &mut io.ports[place];
         let number = port.link.port();
@@ -91,6 +94,70 @@ impl<D: Device> Shell<D> {
             }
         }
         any
+    }
+
+    /// Pulls into a tunnel and sends; whether anything was pulled.
+    fn transmit_tunnel(&mut self, place: usize, now: Time) -> bool {
+        let io = &mut self.io;
+        let port = &mut io.ports[place];
+        let number = port.link.port();
+        let mut any = false;
+        for _ in 0..SENDS_MAX {
+            if port.blocked != Blocked::No {
+                return any;
+            }
+            let Some((tunnel, counters)) = port.link.tunnel() else {
+                return any;
+            };
+            if tunnel.is_silent() {
+                // What waits already is repeated until there is an answer. The port begins anew meanwhile.
+                io.send.clear();
+                let room = io.send.room(FRAME_BYTES_MAX).unwrap_or_default();
+                let mut frame = FrameBuf::new(room, io.frame_packets);
+                if self.device.transmit(now, number, &mut frame) == 0 {
+                    return any;
+                }
+                counters.add(LinkCounter::SendFailed);
+                any = true;
+                continue;
+            }
+            let (mut pulled, mut exhausted) = (0, false);
+            while pulled < SEND_BYTES
+                && let Some(room) = tunnel.room()
+            {
+                let most = room.len().min(FRAME_BYTES_MAX);
+                let mut frame = FrameBuf::new(&mut room[..most], io.frame_packets);
+                if self.device.transmit(now, number, &mut frame) == 0 {
+                    exhausted = true;
+                    break;
+                }
+                io.taps
+                    .offer(number, Direction::Sent, now, frame.as_bytes());
+                let length = frame.len();
+                tunnel.commit(length);
+                pulled += length;
+            }
+            if pulled == 0 {
+                return any;
+            }
+            any = true;
+            port.send_datagrams(&mut io.send, now, &io.epoll);
+            if exhausted {
+                return any;
+            }
+        }
+        any
+    }
+
+    /// Has tunnels send what is due: what is to be repeated, and acknowledgements that had nothing to ride with.
+    pub(super) fn send_tunnels(&mut self, now: Time) {
+        for index in 0..self.io.tunnels.len() {
+            let port = &mut self.io.ports[self.io.tunnels[index]];
+            port.tick_tunnel(now);
+            if port.send_datagrams(&mut self.io.send, now, &self.io.epoll) {
+                self.idle = false;
+            }
+        }
     }
 
     /// Hands events to the control thread as long as it takes them.

@@ -7,11 +7,7 @@ use crate::transport::{Cable, CableEnd};
 use super::*;
 
 fn open_shared() -> Link {
-    Link::open(&LinkSpec {
-        port: PORT,
-        medium: Medium::Shm,
-    })
-    .unwrap()
+    open_medium(Medium::Shm)
 }
 
 fn end(cable: &Cable, second: bool) -> CableEnd {
