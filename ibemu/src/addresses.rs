@@ -75,7 +75,7 @@ pub(crate) fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
     }
     let network = match state.options.transport {
         Transport::Veth => Network::Interfaces,
-        Transport::Udp | Transport::Shm => Network::Loopback,
+        Transport::Udp | Transport::Shm | Transport::Tunnel => Network::Loopback,
     };
     let interfaces = interfaces(state);
     let mut taken = BTreeSet::new();

@@ -23,6 +23,8 @@ pub(crate) const JOURNAL: &str = "processes.jsonl";
 pub(crate) const TABLES: &str = "tables.lfts";
 pub(crate) const M_KEY: &str = "m_key";
 pub(crate) const SA_KEY: &str = "sa_key";
+/// What the keys of tunnels are made of.
+pub(crate) const LINK_SECRET: &str = "link_secret";
 pub(crate) const PARTITIONS: &str = "partitions.conf";
 /// What controllers remember of LIDs, cables and the choice of `auto`.
 pub(crate) const GUID2LID: &str = "guid2lid";

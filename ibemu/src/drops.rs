@@ -9,6 +9,8 @@ pub const PREFIX: &str = "drop.";
 
 /// The prefix of the names of what transports count of frames.
 const FRAMES: &str = "frames_";
+/// The prefix of the names of what tunnels count besides.
+const TUNNELS: &str = "tunnel_";
 /// Drops that are no loss.
 const CARRIED: [&str; 2] = ["received", "sent"];
 
@@ -18,29 +20,31 @@ pub type Drops = BTreeMap<String, u64>;
 /// The drops of these ports.
 #[must_use]
 pub fn of_ports(ports: &[PortStatus]) -> Drops {
-    let mut drops = Drops::new();
-    for (name, count) in ports.iter().flat_map(|port| &port.counters) {
-        if let Some(reason) = name.strip_prefix(PREFIX)
-            && *count > 0
-        {
-            *drops.entry(reason.to_owned()).or_default() += count;
-        }
-    }
-    drops
+    with_prefix(ports, PREFIX)
 }
 
 /// What the transports of these ports have counted of frames: carried, missing, and dropped by reason.
 #[must_use]
 pub fn frames_of_ports(ports: &[PortStatus]) -> Drops {
-    let mut frames = Drops::new();
+    with_prefix(ports, FRAMES)
+}
+
+/// What the tunnels of these ports have counted besides frames: what was missing, repeated, late.
+#[must_use]
+pub fn tunnels_of_ports(ports: &[PortStatus]) -> Drops {
+    with_prefix(ports, TUNNELS)
+}
+
+fn with_prefix(ports: &[PortStatus], prefix: &str) -> Drops {
+    let mut counts = Drops::new();
     for (name, count) in ports.iter().flat_map(|port| &port.counters) {
-        if let Some(what) = name.strip_prefix(FRAMES)
+        if let Some(what) = name.strip_prefix(prefix)
             && *count > 0
         {
-            *frames.entry(what.to_owned()).or_default() += count;
+            *counts.entry(what.to_owned()).or_default() += count;
         }
     }
-    frames
+    counts
 }
 
 /// How many of them are lost.

@@ -36,6 +36,7 @@ pub mod state;
 pub mod supervisor;
 pub mod teardown;
 mod traffic;
+mod tunnels;
 mod umad;
 pub mod usage;
 pub mod verbs;

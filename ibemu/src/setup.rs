@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use netio::namespace::Namespace;
+use netio::transport::Transport;
 use socket2::{Domain, Socket, Type};
 
 use crate::net::{self, CableEnd, Net};
-use crate::state::FabricState;
+use crate::state::{End, FabricState};
 
 /// How many cables are created at a time: enough that the kernel never waits for this process.
 const CABLES_AT_ONCE: usize = 32;
@@ -77,7 +78,8 @@ pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize))
     }
     progress(nets.len(), 0);
     let mut cables = 0;
-    let ends = state.links.iter().map(|link| {
+    let is_pair = |link: &&[End; 2]| state.medium(**link) == Transport::Veth;
+    let ends = state.links.iter().filter(is_pair).map(|link| {
         link.map(|end| CableEnd {
             net: &nets[&state.namespaces[end.node]],
             interface: state.interface(end),

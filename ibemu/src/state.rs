@@ -3,7 +3,7 @@
 
 mod device;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::OnceLock;
 
@@ -82,6 +82,9 @@ pub struct FabricState {
     /// Which namespaces exist because of this fabric: names, in the order of the devices; the adapters of one
     /// host share one. None over UDP.
     pub namespaces: Vec<String>,
+    /// The cables that are tunnels though the others are not: the smaller end of each.
+    #[serde(default)]
+    pub tunnels: BTreeSet<End>,
     /// What [`Self::addresses`] has computed.
     #[serde(skip)]
     addresses: OnceLock<Vec<HostAddress>>,
@@ -127,7 +130,7 @@ impl FabricState {
         let hosts = number_adapters(&mut nodes);
         let namespaces = match options.transport {
             Transport::Veth => hosts.iter().map(|host| fabric.namespace(host)).collect(),
-            Transport::Udp | Transport::Shm => Vec::new(),
+            Transport::Udp | Transport::Shm | Transport::Tunnel => Vec::new(),
         };
         nodes.extend(further_ports(graph, &nodes));
         let mut state = Self {
@@ -141,8 +144,10 @@ impl FabricState {
             links,
             sm_nodes: Vec::new(),
             namespaces,
+            tunnels: BTreeSet::new(),
             addresses: OnceLock::new(),
         };
+        state.tunnels = state.choose_tunnels()?;
         state.sm_nodes = state.choose_sm_nodes()?;
         Ok(state)
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures_util::future;
 use netio::process::{Pidfd, Signal};
+use netio::transport::Transport;
 
 use super::kind::FaultKind;
 use super::remains::Missing;
@@ -186,9 +187,11 @@ impl<'a> Injector<'a> {
     /// What could not be done. A restart that fails because the supervisor is killed meanwhile is none.
     pub(super) async fn apply(&self, actions: &[Action]) -> Result<()> {
         let is_orphaned = actions.contains(&Action::Kill(Process::Supervisor));
-        // Without namespaces it is the supervisor that pulls a cable: before it is killed.
+        // Without a veth pair it is the supervisor that pulls a cable: before it is killed.
         let is_first = |action: &Action| {
-            matches!(action, Action::Pull(_)) && !self.state.options.transport.has_namespaces()
+            let is_asked =
+                |&cable: &usize| self.state.medium(self.state.links[cable]) != Transport::Veth;
+            matches!(action, Action::Pull(cables) if cables.iter().any(is_asked))
         };
         let (first, then): (Vec<&Action>, Vec<&Action>) =
             actions.iter().partition(|action| is_first(action));

@@ -7,7 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use controller::{PartitionEnforcement, QosChoice};
 use daemon::choice::{choice, plain_choice};
 use daemon::logging::{LOG_BYTES, LOG_BYTES_MIN, LogLevel};
-use netio::transport::Transport;
+use netio::transport::tunnel::MTU_LEAST;
+use netio::transport::{LinkSecurity, Transport};
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,21 @@ pub struct Up {
     #[arg(long, value_parser = choice::<Transport>(), default_value_t = Transport::Veth,
           help_heading = "Fabric")]
     pub transport: Transport,
+    /// The cable in this port is a tunnel, as one between machines is, whatever --transport says of the others. May be given
+    /// several times [default: none]
+    #[arg(long, value_name = "NODE:PORT", help_heading = "Fabric")]
+    #[serde(default)]
+    pub tunnel: Vec<String>,
+    /// How the datagrams of tunnels are protected
+    #[arg(long, value_parser = choice::<LinkSecurity>(), default_value_t = LinkSecurity::Aes128Gcm,
+          value_name = "SECURITY", help_heading = "Fabric")]
+    #[serde(default)]
+    pub link_security: LinkSecurity,
+    /// The longest IP packet of a tunnel, bytes, 576 to 65535 [default: what the path takes]
+    #[arg(long, value_name = "BYTES", help_heading = "Fabric",
+          value_parser = clap::value_parser!(u16).range(i64::from(MTU_LEAST)..))]
+    #[serde(default)]
+    pub tunnel_mtu: Option<u16>,
     /// Without internet addresses: hosts have no interface ib0 and no names in /etc/hosts [default: all have
     /// them]
     #[arg(long, help_heading = "Fabric")]

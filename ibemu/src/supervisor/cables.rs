@@ -1,5 +1,5 @@
-//! Sends devices the state of their cables: the other end (UDP: its address, its secret and its
-//! epoch; shared memory: the memory, [`super::shared`]), and whether it is plugged.
+//! Sends devices the state of their cables: the other end (UDP and tunnels: its address, its secret and its
+//! epoch, and what a tunnel's keys are made of; shared memory: the memory, [`super::shared`]), and whether it is plugged.
 //!
 //! A cable counts as plugged at one end unless it was pulled by request or the device at its other end does
 //! not run.
@@ -89,7 +89,7 @@ impl Fleet {
         let was_pulled = self.is_pulled(end);
         self.record_cable(end.min(peer), plugged);
         let both_run = [end, peer].map(|end| self.is_running(Self::target(end.node)));
-        if plugged && was_pulled && both_run == [true; 2] && self.is_shared() {
+        if plugged && was_pulled && both_run == [true; 2] && self.is_shared(end) {
             self.join(end, ask::REQUEST_TIMEOUT).await?;
         }
         for (here, there) in [(end, peer), (peer, end)] {
@@ -119,15 +119,30 @@ impl Fleet {
 
     /// Sends all devices the other ends of their cables.
     pub(super) async fn connect_all(&self) -> Result<()> {
-        match self.state.options.transport {
-            Transport::Veth => Ok(()),
-            Transport::Udp => self.connect_all_addresses().await,
-            Transport::Shm => self.join_all().await,
-        }
+        self.connect_all_addresses().await?;
+        self.join_all().await
+    }
+
+    /// How the cable at `end` is made.
+    pub(super) fn medium(&self, end: End) -> Transport {
+        let peer = self.peers.get(&end).copied().unwrap_or(end);
+        self.state.medium([end, peer])
+    }
+
+    /// Whether the end of the cable at `end` has an address.
+    fn has_address(&self, end: End) -> bool {
+        matches!(self.medium(end), Transport::Udp | Transport::Tunnel)
+    }
+
+    /// Whether a device has ends of cables with addresses.
+    fn has_addresses(&self, node: usize) -> bool {
+        let ends = self.ends(node);
+        ends.into_iter().any(|end| self.has_address(end))
     }
 
     async fn connect_all_addresses(&self) -> Result<()> {
-        let nodes = 0..self.state.devices().len();
+        let all = 0..self.state.devices().len();
+        let nodes: Vec<usize> = all.filter(|&node| self.has_addresses(node)).collect();
         let endpoints: Vec<BTreeMap<End, UdpEndpoint>> = stream::iter(nodes.clone())
             .map(|node| self.endpoints(node, ask::REQUEST_TIMEOUT))
             .buffered(AT_ONCE)
@@ -144,15 +159,12 @@ impl Fleet {
     /// Sends the devices that run the other ends of their cables again, which changes nothing where
     /// they have them: a predecessor may have been ended before it had sent all.
     pub(super) async fn connect_adopted(&self) {
-        match self.state.options.transport {
-            Transport::Veth => {}
-            Transport::Udp => self.connect_adopted_addresses().await,
-            Transport::Shm => self.join_adopted().await,
-        }
+        self.connect_adopted_addresses().await;
+        self.join_adopted().await;
     }
 
     async fn connect_adopted_addresses(&self) {
-        let runs = |&node: &usize| self.is_running(Self::target(node));
+        let runs = |&node: &usize| self.has_addresses(node) && self.is_running(Self::target(node));
         let running: Vec<usize> = (0..self.state.devices().len()).filter(runs).collect();
         let mut endpoints = BTreeMap::new();
         let mut asked = stream::iter(running.clone())
@@ -210,23 +222,31 @@ impl Fleet {
     ) -> Result<()> {
         let mut client = self.client(node, timeout).await?;
         for end in self.ends(node) {
-            let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
-                continue;
-            };
-            let port = PortNum::new(end.port);
-            client.ask(&DeviceRequest::Connect { port, peer }).await?;
+            if let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) {
+                client.ask(&self.connection(end, peer)?).await?;
+            }
         }
         Ok(())
+    }
+
+    /// What the device at `end` is told of the other end of that cable.
+    fn connection(&self, end: End, peer: UdpEndpoint) -> Result<DeviceRequest> {
+        let port = PortNum::new(end.port);
+        if self.medium(end) != Transport::Tunnel {
+            return Ok(DeviceRequest::Connect { port, peer });
+        }
+        let name = self.state.end_name(self.canonical(end));
+        let secret = self.dir.link_secret()?.cable(&name);
+        Ok(DeviceRequest::ConnectTunnel { port, peer, secret })
     }
 
     /// Reconnects a device that was started again: the ends of its cables, and whether they are plugged.
     pub(super) async fn rejoin(&self, node: usize) -> Result<()> {
         let ends = self.ends(node);
-        match self.state.options.transport {
-            Transport::Veth => {}
-            Transport::Udp => self.reconnect(node, &ends).await?,
-            Transport::Shm => self.rejoin_all(&ends).await?,
+        if self.has_addresses(node) {
+            self.reconnect(node, &ends).await?;
         }
+        self.rejoin_all(&ends).await?;
         let mut plugged = Vec::new();
         for end in ends {
             let Some(&peer) = self.peers.get(&end) else {
@@ -248,6 +268,7 @@ impl Fleet {
         let mut endpoints = self.endpoints(node, ask::REQUEST_TIMEOUT).await?;
         let neighbours: std::collections::BTreeSet<usize> = ends
             .iter()
+            .filter(|&&end| self.has_address(end))
             .filter_map(|end| self.peers.get(end).map(|peer| peer.node))
             .filter(|&neighbour| neighbour != node && self.is_running(Self::target(neighbour)))
             .collect();
@@ -263,12 +284,7 @@ impl Fleet {
                     continue;
                 };
                 if let (true, Some(&address)) = (peer.node == neighbour, endpoints.get(end)) {
-                    let port = PortNum::new(peer.port);
-                    let request = DeviceRequest::Connect {
-                        port,
-                        peer: address,
-                    };
-                    client.ask(&request).await?;
+                    client.ask(&self.connection(peer, address)?).await?;
                 }
             }
         }

@@ -18,9 +18,9 @@ use crate::ask;
 use crate::state::End;
 
 impl Fleet {
-    /// Whether cables are in shared memory.
-    pub(super) fn is_shared(&self) -> bool {
-        self.state.options.transport == Transport::Shm
+    /// Whether the cable at `end` is in shared memory.
+    pub(super) fn is_shared(&self, end: End) -> bool {
+        self.medium(end) == Transport::Shm
     }
 
     /// Makes the memory of the cable at `end` and hands it to both its devices, which run.
@@ -43,7 +43,7 @@ impl Fleet {
 
     /// Joins all cables.
     pub(super) async fn join_all(&self) -> Result<()> {
-        stream::iter(self.cables_of(self.peers.keys()))
+        stream::iter(self.shared_cables())
             .map(|end| self.join(end, ask::REQUEST_TIMEOUT))
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -53,7 +53,7 @@ impl Fleet {
     /// Joins the cables at `ends`, those of a device that was started again, whose other devices run.
     pub(super) async fn rejoin_all(&self, ends: &[End]) -> Result<()> {
         for end in self.cables_of(ends) {
-            if self.both_run(end) {
+            if self.is_shared(end) && self.both_run(end) {
                 self.join(end, ask::REQUEST_TIMEOUT).await?;
             }
         }
@@ -63,6 +63,10 @@ impl Fleet {
     /// Joins the cables between running devices that do not have the same memory: a predecessor may have been ended
     /// between the two.
     pub(super) async fn join_adopted(&self) {
+        let shared = self.shared_cables();
+        if shared.is_empty() {
+            return;
+        }
         let running = |&node: &usize| self.is_running(Self::target(node));
         let nodes = (0..self.state.devices().len()).filter(running);
         let mut asked = stream::iter(nodes)
@@ -75,7 +79,7 @@ impl Fleet {
                 Err(error) => self.warn_unconnected(node, &error),
             }
         }
-        for end in self.cables_of(self.peers.keys()) {
+        for end in shared {
             let [one, other] =
                 [Some(&end), self.peers.get(&end)].map(|end| end.and_then(|end| cables.get(end)));
             if (one.is_none() || one != other)
@@ -100,6 +104,11 @@ impl Fleet {
                 .collect()),
             other => Err(ask::unexpected(&other)),
         }
+    }
+
+    /// The cables in shared memory, each once.
+    fn shared_cables(&self) -> BTreeSet<End> {
+        self.cables_of(self.peers.keys().filter(|&&end| self.is_shared(end)))
     }
 
     /// The cables at these ends, each once.

@@ -1,5 +1,6 @@
 //! Command lines of the daemons, and their start.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,8 +16,9 @@ use crate::dir::{self, FabricDir};
 use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
 use crate::state::{End, FabricState, HardwareState, Kind, NodeState, SmNode};
+use crate::tunnels;
 use crate::umad;
-use netio::transport::{Medium, Transport};
+use netio::transport::{Medium, Transport, TunnelSocketAt};
 use wire::choice::Choice as _;
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
@@ -61,13 +63,15 @@ pub fn check_programs() -> Result<()> {
     Ok(())
 }
 
-/// The arguments of the device at position `node`; `ends` are its connected ports.
+/// The arguments of the device at position `node`; `ends` are its connected ports, and `inherited` what it is given of their cables
+/// when it is started.
 #[must_use]
 pub(super) fn device_arguments(
     dir: &FabricDir,
     state: &FabricState,
     node: usize,
     ends: &[End],
+    inherited: &BTreeMap<u8, Medium>,
 ) -> Vec<OsString> {
     let device = &state.nodes[node];
     let mut arguments = Arguments::default();
@@ -92,7 +96,7 @@ pub(super) fn device_arguments(
         let port = state.nodes[address.node].port;
         let interface = match state.options.transport {
             Transport::Veth => format!(":{}", address.interface),
-            Transport::Udp | Transport::Shm => String::new(),
+            Transport::Udp | Transport::Shm | Transport::Tunnel => String::new(),
         };
         arguments.add(
             "--ip",
@@ -100,13 +104,24 @@ pub(super) fn device_arguments(
         );
     }
     arguments.add("--dir", dir.path());
+    let peers = state.peers();
+    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     for end in ends {
-        let medium = match state.options.transport {
-            Transport::Veth => Medium::Veth(state.interface(*end)),
-            Transport::Udp => Medium::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-            Transport::Shm => Medium::Shm,
+        let peer = peers.get(end).copied().unwrap_or(*end);
+        let medium = match (inherited.get(&end.port), state.medium([*end, peer])) {
+            (Some(medium), _) => medium.clone(),
+            (None, Transport::Veth) => Medium::Veth(state.interface(*end)),
+            (None, Transport::Udp) => Medium::Udp(here),
+            (None, Transport::Shm) => Medium::Shm,
+            (None, Transport::Tunnel) => Medium::Tunnel(TunnelSocketAt::Address(here)),
         };
         arguments.add("--link", format!("{}={medium}", end.port));
+    }
+    if state.has_tunnels() {
+        arguments.add("--link-security", state.options.link_security.name());
+        if let Some(mtu) = state.options.tunnel_mtu {
+            arguments.add("--tunnel-mtu", mtu.to_string());
+        }
     }
     arguments.add("--log-level", state.options.links.log_level.name());
     log_arguments(&mut arguments, dir, state, &device.handle);
@@ -309,7 +324,7 @@ pub(super) fn spawn(
     target: Target,
     ends: &[End],
 ) -> Result<Spawned> {
-    let (name, handle, namespace, arguments) = match target {
+    let (name, handle, namespace, node) = match target {
         Target::Device(node) => {
             let node = usize::try_from(node)?;
             let device = &state.nodes[node];
@@ -317,7 +332,7 @@ pub(super) fn spawn(
                 device.kind.program(),
                 device.handle.as_str(),
                 state.namespace(node),
-                device_arguments(dir, state, node, ends),
+                Ok(node),
             )
         }
         Target::Controller(controller) => {
@@ -329,12 +344,24 @@ pub(super) fn spawn(
                 "controller",
                 handle,
                 state.namespace(sm_node.node),
-                controller_arguments(dir, state, sm_node, handle),
+                Err(sm_node),
             )
         }
     };
     let log = dir.append_log(handle)?;
     let mut command = Command::new(program(name)?);
+    // They stay until the process has been started.
+    let mut sockets = Vec::new();
+    let arguments = match node {
+        Ok(node) => {
+            let inherited = match namespace {
+                Some(_) => tunnels::sockets(state, ends, &mut command, &mut sockets)?,
+                None => BTreeMap::new(),
+            };
+            device_arguments(dir, state, node, ends, &inherited)
+        }
+        Err(sm_node) => controller_arguments(dir, state, sm_node, handle),
+    };
     command
         .args(arguments)
         .current_dir("/")
@@ -392,7 +419,13 @@ mod tests {
         let (dir, state) = state(&["star-2", "--unpaced", "--frame-packets", "1"]);
         let switch = state.switches().next().unwrap();
         let ends = [1, 2].map(|port| End { node: switch, port });
-        let line = text(device_arguments(&dir, &state, switch, &ends));
+        let line = text(device_arguments(
+            &dir,
+            &state,
+            switch,
+            &ends,
+            &BTreeMap::new(),
+        ));
         for part in [
             "--name s0",
             "--dir /run/ibemu/ib",
@@ -406,6 +439,36 @@ mod tests {
             !line.contains("--time-scale") && !line.contains("--handle"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn tunnels_have_addresses_and_options_and_other_cables_stay_as_they_are() {
+        let (dir, state) = state(&[
+            "star-2",
+            "--transport",
+            "shm",
+            "--tunnel",
+            "s0:2",
+            "--link-security",
+            "none",
+            "--tunnel-mtu",
+            "1500",
+        ]);
+        let switch = state.switches().next().unwrap();
+        let ends = [1, 2].map(|port| End { node: switch, port });
+        let line = text(device_arguments(
+            &dir,
+            &state,
+            switch,
+            &ends,
+            &BTreeMap::new(),
+        ));
+        for part in [
+            "--link 1=shm --link 2=tunnel:127.0.0.1:0",
+            "--link-security none --tunnel-mtu 1500",
+        ] {
+            assert!(line.contains(part), "no {part:?} in {line}");
+        }
     }
 
     #[test]
@@ -426,7 +489,13 @@ mod tests {
              --sm-key 1 --routing auto --lmc 1 --multicast spanning-tree --qos none --log \
              /run/ibemu/ib/log/controller.log --log-bytes 8388608"
         );
-        let line = text(device_arguments(&dir, &state, sm_node.node, &[]));
+        let line = text(device_arguments(
+            &dir,
+            &state,
+            sm_node.node,
+            &[],
+            &BTreeMap::new(),
+        ));
         assert!(!line.contains("umad"), "every user can read it: {line}");
         assert!(line.contains("--ip 1=3 "), "{line}");
     }

@@ -53,14 +53,14 @@ pub(crate) async fn set(
     peer: End,
     plugged: bool,
 ) -> Result<()> {
-    match state.options.transport {
+    match state.medium([end, peer]) {
         Transport::Veth => {
             set_veth(state, end, peer, plugged).await?;
             if plugged {
                 resweep(dir, state, end).await;
             }
         }
-        Transport::Udp | Transport::Shm => {
+        Transport::Udp | Transport::Shm | Transport::Tunnel => {
             let mut client = supervisor::ensure(dir).await?;
             let node = u32::try_from(end.node)?;
             let port = end.port;

@@ -299,7 +299,9 @@ fn preload_umad2sim(
         command.env(PRELOAD, in_front(std::slice::from_ref(library), PRELOAD));
     }
     let base = match state.options.transport {
-        Transport::Udp | Transport::Shm => umad::of_running(dir, &state.nodes[node].handle)?,
+        Transport::Udp | Transport::Shm | Transport::Tunnel => {
+            umad::of_running(dir, &state.nodes[node].handle)?
+        }
         Transport::Veth => umad::in_namespace(state.nodes[node].adapter),
     };
     let own = umad::of_port(&base, state.nodes[node].port);

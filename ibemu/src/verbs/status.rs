@@ -41,6 +41,8 @@ pub(crate) struct Report {
     links: Links,
     drops: Drops,
     frames: Drops,
+    #[serde(skip_serializing_if = "Drops::is_empty")]
+    tunnels: Drops,
     devices: Vec<Device>,
 }
 
@@ -103,6 +105,8 @@ struct Device {
     drops: u64,
     drops_by_reason: Drops,
     frames: Drops,
+    #[serde(skip_serializing_if = "Drops::is_empty")]
+    tunnels: Drops,
 }
 
 /// Shows the status of the fabric.
@@ -166,6 +170,7 @@ pub(crate) async fn report(
         links,
         drops: drops::of_ports(&all_ports),
         frames: drops::frames_of_ports(&all_ports),
+        tunnels: drops::tunnels_of_ports(&all_ports),
         devices,
     })
 }
@@ -231,6 +236,7 @@ fn devices(
             drops: drops.values().sum(),
             drops_by_reason: drops,
             frames: ports.map(drops::frames_of_ports).unwrap_or_default(),
+            tunnels: ports.map(drops::tunnels_of_ports).unwrap_or_default(),
         });
     }
     for (position, (_, handle)) in (state.devices().len()..).zip(state.controllers()) {
@@ -268,6 +274,7 @@ fn without_ports(name: &str, kind: &'static str, pid: Option<u32>, state: &'stat
         drops: 0,
         drops_by_reason: Drops::new(),
         frames: Drops::new(),
+        tunnels: Drops::new(),
     }
 }
 

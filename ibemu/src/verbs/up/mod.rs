@@ -30,6 +30,7 @@ use crate::shape;
 use crate::state::{FabricState, Stage};
 use crate::supervisor;
 use crate::teardown;
+use crate::tunnels;
 use crate::usage::{self, UsageError};
 pub(super) use combinations::{separate, unroutable};
 use phases::{Failed, Summary};
@@ -79,6 +80,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let work = async {
         tables::keep(&dir, tables.as_ref())?;
         m_key::keep(&dir, m_key, sa_key)?;
+        tunnels::keep(&dir, &state)?;
         partitions::keep(&dir, partitions.as_deref())?;
         levels::keep(&dir, &levels)?;
         memory::keep(&dir, remembered.as_ref(), taken.as_ref())?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
+use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::Guid;
 
@@ -108,7 +109,9 @@ pub(super) async fn all(
 async fn namespaces(state: &FabricState, progress: &mut Progress) -> Result<(), Failed> {
     progress.begin("namespaces and cables");
     let names: BTreeSet<&String> = state.namespaces.iter().collect();
-    let (all, cables) = (names.len(), state.links.len());
+    let pairs = state.links.iter();
+    let pairs = pairs.filter(|&&ends| state.medium(ends) == Transport::Veth);
+    let (all, cables) = (names.len(), pairs.count());
     let created = setup::create(state, |namespaces, made| {
         progress.show(&format!(
             "{namespaces} of {all} namespaces, {made} of {cables} cables"
