@@ -27,7 +27,7 @@ pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
 use targets::{
     device, histories, ibumad, libraries, manager, messages, packets, reports, ring, subnet, texts,
-    transfers, transport, umad,
+    transfers, transport, tunnel, umad,
 };
 
 /// Where bytes from outside come from.
@@ -75,6 +75,8 @@ pub enum Source {
     Results,
     /// What a peer puts into the memory of a cable.
     SharedMemory,
+    /// Datagrams to the end of a tunnel.
+    Tunnels,
     /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `aliases`, `fabric.json`,
     /// `processes.jsonl`.
     StateFiles,
@@ -82,7 +84,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -104,6 +106,7 @@ impl Source {
         Self::Windows,
         Self::Results,
         Self::SharedMemory,
+        Self::Tunnels,
         Self::StateFiles,
     ];
 }
@@ -145,7 +148,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 32] = [
+pub static TARGETS: [Target; 33] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -357,6 +360,15 @@ pub static TARGETS: [Target; 32] = [
         share: 10,
         run: ring::ring,
         seeds: ring::inputs,
+    },
+    Target {
+        name: "tunnel",
+        sources: &[Source::Tunnels, Source::Frames],
+        drives: "both ends of a tunnel, and the network between them",
+        layout: Layout::Bytes,
+        share: 8,
+        run: tunnel::tunnel,
+        seeds: tunnel::inputs,
     },
     Target {
         name: "libibumad",

@@ -72,6 +72,7 @@ targets! {
     programs_of_libibumad_are_answered_whatever_they_send: "umad2sim",
     programs_of_the_hosts_libibumad_are_answered_whatever_they_send: "ibumad",
     a_ring_is_a_queue_and_survives_any_peer: "ring",
+    a_tunnel_brings_what_was_sent_whatever_the_network_does: "tunnel",
     the_library_of_programs_takes_whatever_a_host_tells: "libibumad",
     work_ends_once_whatever_a_consumer_asks_and_a_peer_sends: "transport",
     nothing_harms_a_switch: "switch",

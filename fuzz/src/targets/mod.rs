@@ -15,4 +15,5 @@ pub(crate) mod subnet;
 pub(crate) mod texts;
 pub(crate) mod transfers;
 pub(crate) mod transport;
+pub(crate) mod tunnel;
 pub(crate) mod umad;

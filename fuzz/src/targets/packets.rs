@@ -15,6 +15,7 @@ use wire::sa::{
     InformInfo, LftRecord, LinkRecord, McMemberRecord, MftRecord, NodeRecord, PKeyTableRecord,
     PathRecord, PortInfoRecord, Rmpp, SaHeader, SmInfoRecord, SwitchInfoRecord,
 };
+use wire::tunnel::{PlainSeal, TunnelHeader};
 use wire::udplink::UdpLinkHeader;
 use wire::umad::UserMadHeader;
 use wire::umad2sim::{Connect, ControlDatagram, DataDatagram, Vendor};
@@ -132,6 +133,8 @@ pub(crate) const FORMATS: &[FormatCheck] = &[
     of::<Training>(),
     of::<Delimiter>(),
     of::<UdpLinkHeader>(),
+    of::<TunnelHeader>(),
+    of::<PlainSeal>(),
     of::<LinkEthernet>(),
     of::<MadHeader>(),
     of::<NodeInfo>(),
