@@ -7,7 +7,12 @@ use e2e::{Fabric, Outcome, Transport, kill};
 
 #[test]
 fn nothing_is_left_after_down_even_when_everything_was_killed() {
-    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
+    for transport in [
+        Transport::Veth,
+        Transport::Udp,
+        Transport::Shm,
+        Transport::Tunnel,
+    ] {
         let fabric = Fabric::up(transport, "fat-tree-4-2", &[]);
         let status = fabric.status();
         let devices = status["devices"].as_array().expect("devices");

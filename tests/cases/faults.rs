@@ -159,7 +159,7 @@ fn a_restart_of_the_controller_loses_no_packet() {
 
 #[test]
 fn a_supervisor_tells_a_device_of_its_cables_that_its_predecessor_had_not_told() {
-    for transport in [Transport::Udp, Transport::Shm] {
+    for transport in [Transport::Udp, Transport::Shm, Transport::Tunnel] {
         a_successor_tells_of_cables(transport);
     }
 }
@@ -196,7 +196,7 @@ fn a_successor_tells_of_cables(transport: Transport) {
 
 #[test]
 fn the_death_of_the_supervisor_harms_no_traffic_and_its_successor_adopts_what_runs() {
-    for transport in [Transport::Udp, Transport::Shm] {
+    for transport in [Transport::Udp, Transport::Shm, Transport::Tunnel] {
         a_successor_adopts_what_runs(transport);
     }
 }

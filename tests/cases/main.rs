@@ -41,5 +41,6 @@ mod recording;
 mod stock_programs;
 mod tools;
 mod traffic;
+mod tunnels;
 mod verbs_socket;
 mod web;
