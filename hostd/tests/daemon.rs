@@ -251,6 +251,41 @@ fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
     }
 }
 
+#[test]
+fn messages_may_share_a_packet_and_who_sends_them_so_is_answered_so() {
+    let (one, _other) = pair();
+    let socket = BlockingConnection::connect(&one.socket("mad"), TIMEOUT).unwrap();
+    let tids = 1..=100u64;
+    let mut packet = Vec::new();
+    for tid in tids.clone() {
+        let own = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, tid);
+        let message = ToAgent::ReadOwn(Box::new(*own.as_bytes()));
+        wire::control::append(&message, &mut packet).unwrap();
+    }
+    socket.send(&packet).unwrap();
+    let (mut answered, mut packets) = (Vec::new(), 0);
+    while answered.len() < 100 {
+        let packet = socket.receive().unwrap().expect("the daemon lives");
+        packets += 1;
+        let mut rest = packet.as_slice();
+        while !rest.is_empty() {
+            let message;
+            (message, rest) = wire::control::decode_first(rest).unwrap();
+            let FromAgent::Received(answer) = message else {
+                panic!("{message:?}");
+            };
+            answered.push(Mad::parse(&answer.mad[..]).unwrap().0.tid());
+        }
+    }
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(tids));
+    assert!(packets < 100, "{packets} packets");
+    // What is cut off in the middle ends the connection, as anything that is no message.
+    socket.send(&packet[..packet.len() - 1]).unwrap();
+    let is_closed = || matches!(socket.receive(), Ok(None) | Err(_));
+    while !is_closed() {}
+}
+
 fn send(socket: &BlockingConnection, message: &ToAgent) {
     let bytes = wire::control::encode(message).unwrap();
     socket.send(&bytes).unwrap();

@@ -4,6 +4,9 @@
 //! The host keeps no timers for this socket: its clients own timeouts and retries. A client's
 //! transaction ids are its own; the host replaces the upper 32 bits on the way out and puts them
 //! back on the way in, so that two clients never take each other's answers.
+//!
+//! A packet of the socket holds one message, or several one behind the other: to a client that has once sent several in one, the
+//! host sends what waits for it in the same way, so that a sampler of thousands of ports costs few system calls.
 
 use bincode::{Decode, Encode};
 use wire::{Gid, Lid, Mad, MgmtClass, PortNum, Qpn, Sl};

@@ -88,13 +88,22 @@ pub fn append<T: Encode>(message: &T, out: &mut Vec<u8>) -> Result<usize, Contro
 /// [`ControlError::Decode`] for bytes that are no such message; [`ControlError::Trailing`] if some
 /// are left.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, ControlError> {
+    let (message, rest) = decode_first(bytes)?;
+    match rest.len() {
+        0 => Ok(message),
+        extra => Err(ControlError::Trailing { extra }),
+    }
+}
+
+/// The first of several messages that stand one behind the other, as [`append`] puts them, and the bytes behind it.
+///
+/// # Errors
+/// As [`decode`], but for what follows.
+pub fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, &[u8]), ControlError> {
     if bytes.len() > MESSAGE_LEN_MAX {
         return Err(ControlError::TooLong { len: bytes.len() });
     }
     let (message, used) =
         bincode::decode_from_slice(bytes, CONFIG).map_err(ControlError::Decode)?;
-    match bytes.len() - used {
-        0 => Ok(message),
-        extra => Err(ControlError::Trailing { extra }),
-    }
+    Ok((message, bytes.get(used..).unwrap_or_default()))
 }

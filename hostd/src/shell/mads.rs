@@ -30,8 +30,11 @@ pub(super) const FIRST_CLIENT: u32 = 1 << 24;
 /// Messages that wait for one client to read at most.
 const QUEUE_MAX: usize = 8192;
 
-/// Messages of a client that are taken at a time.
+/// Packets of a client that are taken at a time.
 const BURST_MAX: usize = 64;
+
+/// From so many bytes on a packet to a client takes no more messages.
+const PACKET_BYTES: usize = 32 * 1024;
 
 /// How long a command may wait for room in the dataplane thread's queue. A thread whose queue is full
 /// for so long is stuck.
@@ -193,24 +196,24 @@ impl MadServer {
         }
     }
 
-    /// Hands a client's message to the host, and with it those that wait behind it.
+    /// Hands a client's packet to the host, and with it those that wait behind it. Whether one had several messages.
     async fn take_all(
         &self,
         client: ClientId,
         connection: &Connection,
         first: Vec<u8>,
-    ) -> Result<(), ControlError> {
+    ) -> Result<bool, ControlError> {
         let mut next = Some(first);
         let mut taken = 0;
-        while let Some(message) = next.take() {
-            let message: ToAgent = match wire::control::decode(&message) {
-                Ok(message) => message,
+        let mut has_several = false;
+        while let Some(packet) = next.take() {
+            match self.take(client, &packet).await {
+                Ok(messages) => has_several |= messages > 1,
                 Err(error) => {
                     self.commands.flush();
-                    return Err(error.into());
+                    return Err(error);
                 }
-            };
-            self.commands.queue(Command::Mad { client, message }).await;
+            }
             taken += 1;
             if taken < BURST_MAX {
                 // The end of the connection shows again when it is waited for.
@@ -218,7 +221,22 @@ impl MadServer {
             }
         }
         self.commands.flush();
-        Ok(())
+        Ok(has_several)
+    }
+
+    /// Queues the messages of a packet; how many there were.
+    async fn take(&self, client: ClientId, packet: &[u8]) -> Result<usize, ControlError> {
+        let mut rest = packet;
+        let mut messages = 0;
+        loop {
+            let message: ToAgent;
+            (message, rest) = wire::control::decode_first(rest)?;
+            self.commands.queue(Command::Mad { client, message }).await;
+            messages += 1;
+            if rest.is_empty() {
+                return Ok(messages);
+            }
+        }
     }
 
     async fn exchange(
@@ -229,6 +247,8 @@ impl MadServer {
         mut queue: mpsc::Receiver<FromAgent>,
     ) -> Result<Infallible, ControlError> {
         let mut waiting: Option<Vec<u8>> = None;
+        // What a client sends in one packet it takes in one.
+        let mut packet_bytes = 0;
         loop {
             tokio::select! {
                 sent = connection.send(waiting.as_deref().unwrap_or_default()), if waiting.is_some() => {
@@ -236,12 +256,14 @@ impl MadServer {
                     waiting = None;
                 }
                 Some(message) = queue.recv(), if waiting.is_none() => {
-                    waiting = send_all(connection, message, &mut queue)?;
+                    waiting = send_all(connection, message, &mut queue, packet_bytes)?;
                 }
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
                     place.begin_request();
-                    self.take_all(client, connection, message).await?;
+                    if self.take_all(client, connection, message).await? {
+                        packet_bytes = PACKET_BYTES;
+                    }
                     place.end_request();
                 }
             }
@@ -249,16 +271,22 @@ impl MadServer {
     }
 }
 
-/// Sends `message` and what else is in the queue until the client takes no more; the message that
-/// it did not take.
+/// Sends `message` and what else is in the queue until the client takes no more; the packet that
+/// it did not take. A packet takes further messages up to `packet_bytes`.
 fn send_all(
     connection: &Connection,
     message: FromAgent,
     queue: &mut mpsc::Receiver<FromAgent>,
+    packet_bytes: usize,
 ) -> Result<Option<Vec<u8>>, ControlError> {
     let mut next = Some(message);
     while let Some(message) = next {
-        let bytes = wire::control::encode(&message)?;
+        let mut bytes = wire::control::encode(&message)?;
+        while bytes.len() < packet_bytes
+            && let Ok(message) = queue.try_recv()
+        {
+            wire::control::append(&message, &mut bytes)?;
+        }
         match connection.try_send(&bytes) {
             Ok(()) => next = queue.try_recv().ok(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(bytes)),

@@ -1,7 +1,7 @@
 //! Local sockets: bincode messages and the protocol of ibsim's client library.
 
 use proptest::prelude::*;
-use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode, encode};
+use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode, decode_first, encode};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram, Vendor};
 use wire::{Guid, Lid, Lmc, Mad, Method, ParseError, PortNum, Qpn, Sl, Vl};
 
@@ -23,6 +23,26 @@ fn appended_messages_are_those_that_are_encoded_alone() {
     let large = vec![0u8; MESSAGE_LEN_MAX];
     assert!(append(&large, &mut out).is_err());
     assert_eq!(out.len(), 5, "what did not fit leaves nothing behind");
+}
+
+#[test]
+fn messages_one_behind_the_other_are_read_in_order() {
+    let mut bytes = Vec::new();
+    for number in [7u32, 70_000, 1] {
+        append(&number, &mut bytes).unwrap();
+    }
+    let mut rest = bytes.as_slice();
+    let mut read = Vec::new();
+    while !rest.is_empty() {
+        let number: u32;
+        (number, rest) = decode_first(rest).unwrap();
+        read.push(number);
+    }
+    assert_eq!(read, [7, 70_000, 1]);
+    assert!(decode_first::<u32>(&[]).is_err());
+    let long = vec![0; MESSAGE_LEN_MAX + 1];
+    let error = decode_first::<u32>(&long);
+    assert!(matches!(error, Err(ControlError::TooLong { .. })));
 }
 
 #[test]
