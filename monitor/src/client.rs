@@ -1,5 +1,7 @@
 //! The host's MAD socket: datagrams out and in, and tables of subnet administration.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ const ATTEMPTS: u32 = 4;
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a transfer may take without a segment.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(2);
+/// From so many bytes on a packet to the host takes no more messages.
+const PACKET_BYTES: usize = 32 * 1024;
 /// The most bytes of one table: the records of every LID of a subnet.
 const TABLE_BYTES_MAX: usize = 64 << 20;
 
@@ -60,12 +64,16 @@ impl From<std::io::Error> for ClientError {
     }
 }
 
-/// A connection to the MAD socket. Messages out are encoded without memory of their own.
+/// A connection to the MAD socket. Messages out are encoded without memory of their own; several go in one packet, and the
+/// host answers in the same way.
 #[derive(Debug)]
 pub(crate) struct Client {
     connection: Connection,
     message: ToAgent,
+    /// The packet that is made.
     bytes: Vec<u8>,
+    /// Messages of the last packet of the host that were not taken yet.
+    received: RefCell<VecDeque<FromAgent>>,
     last_tid: u32,
 }
 
@@ -84,6 +92,7 @@ impl Client {
             connection,
             message: ToAgent::SetIsSm(false),
             bytes: Vec::with_capacity(512),
+            received: RefCell::default(),
             last_tid: 0,
         })
     }
@@ -94,7 +103,7 @@ impl Client {
         self.last_tid
     }
 
-    /// Encodes a datagram to the general services at `lid`; [`Self::try_send`] sends it.
+    /// Puts a datagram to the general services at `lid` into the packet that [`Self::try_send`] or [`Self::send`] sends.
     pub(crate) fn prepare(&mut self, lid: Lid, mad: &Mad) -> Result<(), ClientError> {
         match &mut self.message {
             ToAgent::Send(message) => {
@@ -111,30 +120,51 @@ impl Client {
                 });
             }
         }
-        self.bytes.clear();
         wire::control::append(&self.message, &mut self.bytes)?;
         Ok(())
     }
 
-    /// Sends what was prepared; `false` if the host takes nothing now.
-    pub(crate) fn try_send(&self) -> Result<bool, ClientError> {
+    /// Whether the packet takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= PACKET_BYTES
+    }
+
+    /// Sends what was prepared, if something was; `false` if the host takes nothing now.
+    pub(crate) fn try_send(&mut self) -> Result<bool, ClientError> {
+        if self.bytes.is_empty() {
+            return Ok(true);
+        }
         match self.connection.try_send(&self.bytes) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.bytes.clear();
+                Ok(true)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Sends what was prepared.
-    pub(crate) async fn send(&self) -> Result<(), ClientError> {
+    /// Waits until the host takes what was prepared; [`Self::is_sent`] is to follow.
+    pub(crate) async fn send_prepared(&self) -> Result<(), ClientError> {
         Ok(self.connection.send(&self.bytes).await?)
+    }
+
+    /// What was prepared has been sent.
+    pub(crate) fn is_sent(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Sends what was prepared.
+    pub(crate) async fn send(&mut self) -> Result<(), ClientError> {
+        self.send_prepared().await?;
+        self.is_sent();
+        Ok(())
     }
 
     /// The next answer, with the LID that it comes from.
     pub(crate) async fn receive(&self) -> Result<(Lid, Mad), ClientError> {
         loop {
-            let message = self.connection.receive().await?;
-            if let Some(answer) = answer(message)? {
+            if let Some(answer) = answer(self.message().await?) {
                 return Ok(answer);
             }
         }
@@ -143,24 +173,45 @@ impl Client {
     /// The next answer if one waits.
     pub(crate) fn try_receive(&self) -> Result<Option<(Lid, Mad)>, ClientError> {
         loop {
-            match self.connection.try_receive() {
-                Ok(message) => {
-                    if let Some(answer) = answer(message)? {
-                        return Ok(Some(answer));
-                    }
+            while let Some(message) = self.next_received() {
+                if let Some(answer) = answer(message) {
+                    return Ok(Some(answer));
                 }
+            }
+            match self.connection.try_receive() {
+                Ok(packet) => self.unpack(packet)?,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// The next message, whatever it is.
+    /// The next message, whatever it is. Nothing is lost if the future is dropped.
     pub(crate) async fn message(&self) -> Result<FromAgent, ClientError> {
-        let message = self.connection.receive().await?;
-        Ok(wire::control::decode(
-            &message.ok_or(ClientError::HostLeft)?,
-        )?)
+        loop {
+            if let Some(message) = self.next_received() {
+                return Ok(message);
+            }
+            let packet = self.connection.receive().await?;
+            self.unpack(packet)?;
+        }
+    }
+
+    fn next_received(&self) -> Option<FromAgent> {
+        self.received.borrow_mut().pop_front()
+    }
+
+    /// Takes in the messages of a packet.
+    fn unpack(&self, packet: Option<Vec<u8>>) -> Result<(), ClientError> {
+        let packet = packet.ok_or(ClientError::HostLeft)?;
+        let mut received = self.received.borrow_mut();
+        let mut rest = packet.as_slice();
+        while !rest.is_empty() {
+            let message;
+            (message, rest) = wire::control::decode_first(rest)?;
+            received.push_back(message);
+        }
+        Ok(())
     }
 
     /// Sends a message of another kind than [`Self::prepare`] makes.
@@ -287,12 +338,11 @@ pub(crate) fn lower(tid: u64) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// The answer that a message of the host carries; `None` if it carries none.
-fn answer(message: Option<Vec<u8>>) -> Result<Option<(Lid, Mad)>, ClientError> {
-    let message = message.ok_or(ClientError::HostLeft)?;
-    let FromAgent::Received(received) = wire::control::decode(&message)? else {
-        return Ok(None);
+/// The answer that a message of the host carries, if it carries one.
+fn answer(message: FromAgent) -> Option<(Lid, Mad)> {
+    let FromAgent::Received(received) = message else {
+        return None;
     };
     let mad = Mad::from_bytes(*received.mad);
-    Ok(mad.method().is_response().then_some((received.lid, mad)))
+    mad.method().is_response().then_some((received.lid, mad))
 }

@@ -51,7 +51,8 @@ pub struct DeviceSocket {
 pub struct Options {
     /// From the begin of a sample to that of the next one.
     pub interval: Duration,
-    /// From a look at the whole fabric to the next one, if nothing asks for it before.
+    /// From a look at the whole fabric to the next one, if nothing asks for it before. Six times that where one of the fabric's own
+    /// controllers is master: it tells when it has swept, which is looked at at once.
     pub discovery_interval: Duration,
     /// Devices that are asked by their control sockets in one sample: all of them in turn.
     pub devices_max: usize,

@@ -47,6 +47,13 @@ impl Told {
         has_swept
     }
 
+    /// Whether one of the fabric's own controllers runs the subnet, whose sweeps show here.
+    pub(super) fn tells_changes(&self) -> bool {
+        self.controllers
+            .iter()
+            .any(|it| it.is_running && it.is_master)
+    }
+
     /// Asks the devices whose turn it is.
     pub(super) async fn ask_devices(
         &mut self,

@@ -11,10 +11,14 @@ use wire::{AttributeId, Format, Lid, Mad, Method, PortNum};
 
 use super::book::{NodeBook, PortBook};
 use crate::client::lower;
-use crate::model::{Fabric, PortState};
+use crate::model::{Fabric, NodeKind, PortState};
 
-/// Requests that may be unanswered at a time.
-pub(super) const OUTSTANDING_MAX: usize = 256;
+/// Requests that may be unanswered at a time: at first, at least after samples in which some had to be repeated, and at most after
+/// others.
+/// The more there are, the fewer wake-ups a sample takes; slow links carry fewer in time.
+const WINDOW: usize = 256;
+const WINDOW_MIN: usize = 32;
+const WINDOW_MAX: usize = 1024;
 /// Ports that are asked for PortCounters in one sample.
 pub(super) const BASIC_MAX: usize = 1024;
 /// How long an answer is waited for, and how often is asked.
@@ -53,8 +57,13 @@ pub(super) struct Query {
 pub(super) struct Books {
     pub(super) ports: Vec<PortBook>,
     pub(super) nodes: Vec<NodeBook>,
+    /// The places of nodes in the order in which they are asked: hosts after the switch that they are at, so that what is sent
+    /// to neighbours travels together.
+    order: Vec<usize>,
     /// Where the next sample begins with PortCounters.
     basic_from: usize,
+    /// How many times [`WINDOW`] was halved (negative) or doubled.
+    window_steps: i8,
 }
 
 impl Books {
@@ -64,6 +73,32 @@ impl Books {
             .resize_with(fabric.ports.len(), PortBook::default);
         self.nodes
             .resize_with(fabric.nodes.len(), NodeBook::default);
+        let switch_of = |place: usize| {
+            let node = &fabric.nodes[place];
+            let peer = fabric.ports_of(node).find_map(|(_, port)| port.peer);
+            let at = peer.and_then(|peer| fabric.ports.get(peer));
+            match node.kind {
+                NodeKind::Switch => (place, false),
+                _ => (at.map_or(place, |port| port.node), true),
+            }
+        };
+        self.order = (0..fabric.nodes.len()).collect();
+        self.order.sort_by_key(|&place| switch_of(place));
+    }
+
+    /// Requests that may be unanswered at a time in the next sample.
+    pub(super) fn window(&self) -> usize {
+        let steps = u32::from(self.window_steps.unsigned_abs());
+        match self.window_steps < 0 {
+            true => (WINDOW >> steps).max(WINDOW_MIN),
+            false => (WINDOW << steps).min(WINDOW_MAX),
+        }
+    }
+
+    /// A sample has ended.
+    fn adapt(&mut self, is_slow: bool) {
+        let step = if is_slow { -1 } else { 1 };
+        self.window_steps = (self.window_steps + step).clamp(-3, 2);
     }
 
     /// The requests of the next sample, in order, into `queries`.
@@ -77,7 +112,11 @@ impl Books {
             (from + count) % ports
         };
         let is_turn = |place: usize| (place + ports - from) % ports < count;
-        for node in fabric.nodes.iter().filter(|node| node.is_present) {
+        let nodes = self
+            .order
+            .iter()
+            .filter_map(|&place| fabric.nodes.get(place));
+        for node in nodes.filter(|node| node.is_present) {
             let mut asked = fabric
                 .ports_of(node)
                 .filter(|(_, port)| port.number != 0 && Lid::new(port.lid).is_unicast());
@@ -147,6 +186,8 @@ pub(super) struct Round<'a> {
     outstanding: Transactions<Query>,
     /// Requests sent, repetitions included.
     pub(super) requests: u64,
+    /// Repetitions, but of requests that were given up.
+    repeated: u64,
 }
 
 impl<'a> Round<'a> {
@@ -157,14 +198,23 @@ impl<'a> Round<'a> {
         templates: &'a mut Templates,
     ) -> Self {
         books.nodes.fill(NodeBook::default());
+        let window = books.window();
         Self {
             fabric,
             books,
             queries: queries.iter(),
             templates,
-            outstanding: Transactions::new(OUTSTANDING_MAX),
+            outstanding: Transactions::new(window),
             requests: 0,
+            repeated: 0,
         }
+    }
+
+    /// The end of the sample; how many requests it took.
+    pub(super) fn end(self) -> u64 {
+        // What is slow answers a repeated request, what is gone none.
+        self.books.adapt(self.repeated > 0);
+        self.requests
     }
 
     /// Whether all is answered or given up.
@@ -206,8 +256,12 @@ impl<'a> Round<'a> {
     fn due(&mut self, now: Time) -> Option<(u32, Query)> {
         loop {
             match self.outstanding.poll(now)? {
-                Due::Retry { tid, request } => return Some((lower(tid), *request)),
+                Due::Retry { tid, request } => {
+                    self.repeated += 1;
+                    return Some((lower(tid), *request));
+                }
                 Due::TimedOut { request, .. } => {
+                    self.repeated -= u64::from(TIMING.attempts) - 1;
                     let node = self.fabric.ports[request.place].node;
                     self.books.nodes[node].collection.is_timeout = true;
                     self.books.ports[request.place].is_silent();

@@ -102,7 +102,7 @@ fn sample(
             now = due.max(now);
         }
     }
-    round.requests
+    round.end()
 }
 
 /// What a device answers that has sent `words` on each port.
@@ -229,4 +229,45 @@ fn answers_of_others_and_of_other_ports_are_no_readings() {
     let _ = sample(&fabric, &mut books, Time(1), nonsense);
     assert!(books.nodes.iter().all(|node| node.collection.is_error));
     assert!(books.ports.iter().all(|port| !port.reading().is_known));
+}
+
+#[test]
+fn a_host_is_asked_right_after_the_switch_that_it_is_at() {
+    let mut more = tables();
+    more.nodes.insert(0, node(4, NodeType::Switch, 1, "s1"));
+    more.ports.push(port(4, 1, WireState::Active));
+    let mut fabric = Fabric::default();
+    assert!(update(&mut fabric, &more));
+    let (mut books, mut queries) = (Books::default(), Vec::new());
+    books.fit(&fabric);
+    books.plan(&fabric, &mut queries);
+    let nodes = queries.iter().map(|query| fabric.ports[query.place].node);
+    let mut names: Vec<&str> = nodes.map(|node| &*fabric.nodes[node].name).collect();
+    names.dedup();
+    assert_eq!(names, ["s1", "s0", "h \"0\""]);
+}
+
+#[test]
+fn more_is_asked_at_a_time_while_answers_come_in_time_and_less_once_they_come_late() {
+    let (fabric, mut books) = (discovered(), Books::default());
+    let all = |_: Lid, mad: &Mad| Some(answered(mad, 1));
+    let windows = [1, 2, 3].map(|at| {
+        let _ = sample(&fabric, &mut books, Time(at), all);
+        books.window()
+    });
+    assert_eq!(windows, [512, 1024, 1024]);
+    // The first requests are lost on the way, their repetitions are answered.
+    let late = [4, 5, 6, 7, 8, 9].map(|at| {
+        let asked = std::cell::Cell::new(0);
+        let second = |_: Lid, mad: &Mad| {
+            asked.set(asked.get() + 1);
+            (asked.get() > 6).then(|| answered(mad, 1))
+        };
+        let _ = sample(&fabric, &mut books, Time(at), second);
+        books.window()
+    });
+    assert_eq!(late, [512, 256, 128, 64, 32, 32]);
+    // Who is gone slows nobody down.
+    let _ = sample(&fabric, &mut books, Time(10), |_, _| None);
+    assert_eq!(books.window(), 64);
 }

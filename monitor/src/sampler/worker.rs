@@ -18,6 +18,12 @@ use crate::wall::now_ms;
 /// Time between two attempts to reach the host.
 const RECONNECT: Duration = Duration::from_millis(500);
 
+/// How long answers gather before the next ones are taken: one wake-up is for many.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// The whole fabric is looked at so many times more seldom where a controller tells when it has swept.
+const SELDOM: u32 = 6;
+
 /// What is known, whatever happens to the connection.
 #[derive(Debug, Default)]
 struct Known {
@@ -62,8 +68,12 @@ async fn serve(
             () = shared.discover.notified() => true,
         };
         let last = known.discovered_at;
-        let is_due = last.is_none_or(|last| last.elapsed() >= options.discovery_interval);
         let has_swept = known.told.ask_controllers(source).await;
+        let seldom = match known.told.tells_changes() {
+            true => SELDOM,
+            false => 1,
+        };
+        let is_due = last.is_none_or(|last| last.elapsed() >= options.discovery_interval * seldom);
         if is_asked || is_due || has_swept {
             discover(&mut client, source, known).await?;
         }
@@ -125,12 +135,20 @@ async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, ClientErr
     let mut is_blocked = false;
     while !round.is_over() {
         while !is_blocked {
-            let tid = client.next_tid();
-            let Some((lid, mad)) = round.next(clock::now(), || tid) else {
-                break;
-            };
-            client.prepare(lid, mad)?;
+            let now = clock::now();
+            let mut is_all = false;
+            while !client.is_full() {
+                let tid = client.next_tid();
+                let Some((lid, mad)) = round.next(now, || tid) else {
+                    is_all = true;
+                    break;
+                };
+                client.prepare(lid, mad)?;
+            }
             is_blocked = !client.try_send()?;
+            if is_all {
+                break;
+            }
         }
         if round.is_over() {
             break;
@@ -148,15 +166,19 @@ async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, ClientErr
                 while let Some((lid, mad)) = client.try_receive()? {
                     round.answered(now, lid, &mad);
                 }
+                if !round.is_over() {
+                    tokio::time::sleep(GATHER).await;
+                }
             }
-            sent = client.send(), if is_blocked => {
+            sent = client.send_prepared(), if is_blocked => {
                 sent?;
+                client.is_sent();
                 is_blocked = false;
             }
             () = tokio::time::sleep(Duration::from_nanos(due)), if !is_blocked => {}
         }
     }
-    Ok(round.requests)
+    Ok(round.end())
 }
 
 /// Makes all that is known the latest snapshot.
