@@ -47,6 +47,55 @@ fn names_labels_and_values_are_those_of_the_field() {
     ));
 }
 
+/// Of a family in the text format: its type, its help, and the labels of its samples.
+type Told<'a> = (&'a str, &'a str, BTreeSet<String>);
+
+/// The families of a text whose labels' values hold neither braces nor commas.
+fn families(text: &str) -> std::collections::BTreeMap<&str, Told<'_>> {
+    let mut families = std::collections::BTreeMap::<&str, Told<'_>>::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line
+            .strip_prefix("# HELP ")
+            .and_then(|it| it.split_once(' '))
+        {
+            families.entry(name).or_default().1 = help;
+        } else if let Some((name, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|it| it.split_once(' '))
+        {
+            families.entry(name).or_default().0 = kind;
+        } else if let Some((name, labels)) = line.split_once('{') {
+            let (labels, _) = labels.split_once('}').expect("labels end");
+            let names = labels
+                .split(',')
+                .filter_map(|label| label.split('=').next());
+            let names: Vec<&str> = names.collect();
+            families.entry(name).or_default().2.insert(names.join(", "));
+        }
+    }
+    families
+}
+
+#[test]
+fn each_metric_of_the_exporter_is_there_with_its_type_labels_and_help_and_no_other_has_its_prefix()
+{
+    let text = render(&Arc::new(star()), Format::Text);
+    let mut told = families(&text);
+    told.retain(|name, _| name.starts_with("infiniband_"));
+    for line in include_str!("exporter.txt").lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split(" | ").collect();
+        let [name, kind, labels, help] = fields[..] else {
+            panic!("{line}");
+        };
+        let expected = (kind, help, BTreeSet::from([labels.to_owned()]));
+        assert_eq!(told.remove(name), Some(expected), "{name}");
+    }
+    assert!(told.is_empty(), "{told:?}");
+}
+
 #[test]
 fn what_a_client_accepts_is_what_it_gets() {
     let openmetrics =
