@@ -194,6 +194,11 @@ impl Captured {
         self.chunks.recv().await
     }
 
+    /// As [`Self::next`], of what is there; `None` if that is nothing.
+    pub fn try_next(&mut self) -> Option<Vec<u8>> {
+        self.chunks.try_recv().ok()
+    }
+
     /// Packets that passed the filter and did not fit. Final once [`Self::next`] has told the end.
     #[must_use]
     pub fn lost(&self) -> u64 {
