@@ -242,9 +242,23 @@ fn a_capture_takes_what_its_filter_direction_count_and_snap_length_say() {
     let with_control = [&with_control[..], &[control.to_str().expect("UTF-8")]].concat();
     let mut with_control = Capture::start(&fabric, &with_control, Stdio::null());
 
+    // By addresses, to standard output.
+    let [source, destination] = ["h0", "h1"].map(|host| fabric.device(host)["lid"].clone());
+    let filter = format!("slid={source},dlid={destination},lnh=local");
+    let piped = folder.path().join("piped.pcap");
+    let addressed = ["s0:1", "--filter", &filter, "--count", "3", "-w", "-"];
+    let out = File::create(&piped).expect("a file");
+    let mut addressed = Capture::start(&fabric, &addressed, out.into());
+
     let _ = fabric
         .call(&["ping", "h0", "h1", "--count", "5", "--size", "290"])
         .success();
+    assert_eq!(addressed.tally(), (3, 0));
+    addressed.ends(0);
+    decodes_whole(&piped, 3);
+    let lids = ["infiniband.lrh.slid", "infiniband.lrh.dlid"];
+    let expected = [&source, &destination].map(ToString::to_string).to_vec();
+    assert_eq!(tshark_fields(&piped, &[], &lids), vec![expected; 3]);
     assert_eq!(capture.tally(), (3, 0), "without more packets");
     capture.ends(0);
     let shown = tshark_fields(
