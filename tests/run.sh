@@ -75,23 +75,30 @@ if [[ ! -e $debian ]]; then
     rm -rf "$debian.new"/var/cache/apt/archives/*.deb "$debian.new"/var/lib/apt/lists/*
     mv "$debian.new" "$debian"
 fi
-# What judges the page's accessibility: one file of a package, of the version and content named here.
-axe='axe-core@4.14.1'
-axe_integrity=sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==
-axe_folder=/usr/local/lib/ibemu-tests/axe-core
-if [[ ! -e $axe_folder/$axe ]]; then
-    say "fetching from npm: $axe"
+# npm_package NAME@VERSION INTEGRITY FOLDER FILE...: files of a package of that content in a folder.
+npm_package() {
+    local package=$1 integrity=$2 folder=$3 unpacked
+    [[ -e $folder/$package ]] && return
+    say "fetching from npm: $package"
     unpacked=$(mktemp -d)
-    (cd "$unpacked" && npm pack --silent "$axe" >/dev/null && tar -xzf ./*.tgz package/axe.min.js)
-    if [[ sha512-$(openssl dgst -sha512 -binary "$unpacked"/*.tgz | base64 -w0) != "$axe_integrity" ]]; then
-        say "$axe is not what it was: its check sum differs"
+    (cd "$unpacked" && npm pack --silent "$package" >/dev/null && tar -xzf ./*.tgz)
+    if [[ sha512-$(openssl dgst -sha512 -binary "$unpacked"/*.tgz | base64 -w0) != "$integrity" ]]; then
+        say "$package is not what it was: its check sum differs"
         exit 1
     fi
-    mkdir -p "$axe_folder"
-    cp "$unpacked/package/axe.min.js" "$axe_folder/"
-    touch "$axe_folder/$axe"
+    mkdir -p "$folder"
+    (cd "$unpacked/package" && cp -r "${@:4}" "$folder/")
+    touch "$folder/$package"
     rm -r "$unpacked"
-fi
+}
+# What judges the page's accessibility.
+npm_package axe-core@4.14.1 \
+    sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ== \
+    /usr/local/lib/ibemu-tests/axe-core axe.min.js
+# And its types.
+npm_package typescript@5.9.3 \
+    sha512-jl1vZzPDinLr9eUt3J/t7V6FgNEw9QjvBPdysz9KfQDD41fQrC2Y4vKQdiaUpFT4bXlb1RHhLpp8wtm6M5TgSw== \
+    /usr/local/lib/ibemu-tests/typescript lib
 if ! cargo nextest --version >/dev/null 2>&1; then
     say 'installing cargo-nextest'
     cargo install cargo-nextest --locked --quiet

@@ -1,5 +1,7 @@
 /** Makes elements; text is always text, never markup. */
 
+import { store } from "./store.js";
+
 /**
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
@@ -33,6 +35,11 @@ export function table(caption, heads, rows) {
   return element;
 }
 
+/** A table that may be wider than its place: it can be scrolled, by keys as well. @param {string} caption @param {Node} content */
+export function wide(caption, content) {
+  return make("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": `${caption}, scrollable` }, content);
+}
+
 /** Pairs of a name and a value. @param {[string, Node | string][]} pairs */
 export function list(pairs) {
   return make("dl", {}, ...pairs.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
@@ -41,4 +48,10 @@ export function list(pairs) {
 /** A button that looks like a link. @param {string} text @param {() => void} act */
 export function link(text, act) {
   return make("button", { type: "button", className: "link", onclick: act }, text);
+}
+
+/** A device's name, which selects it where there is one of that name. @param {string} name */
+export function toDevice(name) {
+  const device = store.device(name);
+  return device === undefined ? name : link(name, () => store.select({ kind: "device", device }));
 }

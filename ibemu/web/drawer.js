@@ -1,9 +1,10 @@
-/** Details of the device or cable that is selected. */
+/** Details of the device or cable that is selected: of now, asked for again and again, or of the moment that is shown. */
 
 import { get, post } from "./api.js";
 import { store } from "./store.js";
-import { link, list, make, table } from "./dom.js";
+import { link, list, make, table, wide } from "./dom.js";
 import { percent, si } from "./format.js";
+import { Port } from "./port.js";
 import { spark } from "./spark.js";
 import { arbitration, forwarding, multicast } from "./tables.js";
 
@@ -11,18 +12,24 @@ import { arbitration, forwarding, multicast } from "./tables.js";
 const AGAIN_MS = 2000;
 const STATES = ["not known", "Down", "Init", "Armed", "Active"];
 
+/** The moment that is shown, as the server takes it. */
+const moment = () => (store.at === null ? null : Math.round(store.at));
+
 class FabricDrawer extends HTMLElement {
   #shown = 0;
   /** Which parts are open, by name. @type {Set<string>} */
-  #open = new Set(["Counters"]);
+  #open = new Set(["Counters", "Ports"]);
   /** @type {import("./types.js").Tables | null} */
   #tables = null;
+  /** What ports have counted, for rates. */
+  #port = new Port();
 
   connectedCallback() {
     this.#nothing();
     store.addEventListener("select", () => {
       this.#shown += 1;
       this.#tables = null;
+      this.#port = new Port();
       this.#refresh(this.#shown);
     });
     store.addEventListener("sample", () => {
@@ -57,18 +64,22 @@ class FabricDrawer extends HTMLElement {
   /** @param {number} index */
   async #device(index) {
     const { name } = store.map.devices[index];
-    if (store.map.replay) return [make("h2", {}, name), make("p", { className: "quiet" }, "A stored history knows cables only.")];
     /** @type {import("./types.js").DeviceDetails} */
-    const device = await get("device", { name });
+    const device = await get("device", { name, at: moment() });
+    /** @type {HTMLElement[]} */
     const parts = [make("h2", {}, name), identity(device)];
-    if (store.map.control) parts.push(this.#action(`Restart ${name}`, "restart", { name }));
+    const isNow = store.at === null && !store.map.replay;
+    if (store.map.control && isNow) parts.push(this.#action(`Restart ${name}`, "restart", { name }));
+    const cabled = device.ports.filter(({ cable }) => cable !== null);
     parts.push(this.#part("Ports", () => ports(device)));
-    for (const port of device.ports.filter(({ is_known }) => is_known)) {
-      parts.push(this.#part(device.ports.length > 1 ? `Counters of port ${port.port}` : "Counters", () => counters(port)));
+    for (const port of cabled) {
+      const title = cabled.length > 1 ? `Counters of port ${port.port}` : "Counters";
+      parts.push(this.#part(title, () => this.#port.shown(name, port)));
     }
-    parts.push(this.#part("Forwarding table", () => this.#table(name, forwarding)));
-    parts.push(this.#part("Multicast table", () => this.#table(name, multicast)));
-    parts.push(this.#part("Arbitration", () => this.#table(name, arbitration)));
+    if (!isNow) return parts;
+    parts.push(this.#part("Forwarding table", () => this.#table(name, (tables) => forwarding(index, tables))));
+    parts.push(this.#part("Multicast table", () => this.#table(name, (tables) => multicast(index, tables))));
+    parts.push(this.#part("Arbitration", () => this.#table(name, (tables) => arbitration(tables, device))));
     return parts;
   }
 
@@ -92,12 +103,13 @@ class FabricDrawer extends HTMLElement {
   /** A table of the device, which is asked for once. @param {string} name @param {(tables: import("./types.js").Tables) => Node} show */
   #table(name, show) {
     if (this.#tables) return show(this.#tables);
-    const place = make("div", {}, "…");
+    const place = make("div", { className: "quiet" }, "The device is asked …");
     const shown = this.#shown;
     get("tables", { name }).then(
       (tables) => {
         if (shown !== this.#shown) return;
         this.#tables = tables;
+        place.className = "";
         place.replaceChildren(show(tables));
       },
       (error) => place.replaceChildren(make("p", { className: "bad" }, error.message)),
@@ -108,31 +120,43 @@ class FabricDrawer extends HTMLElement {
   /** @param {number} cable */
   async #cable(cable) {
     const { a, a_port, b, b_port } = store.map.cables[cable];
+    const names = [store.map.devices[a].name, store.map.devices[b].name];
+    const [at, numbers] = [moment(), [a_port, b_port]];
+    /** @type {Promise<import("./types.js").DeviceDetails | null>[]} */
+    const asked = names.map((name, end) => get("device", { name, port: numbers[end], at }).catch(() => null));
     /** @type {import("./types.js").Series} */
-    const series = await get("series", { cable, until: store.at === null ? null : Math.round(store.at) });
+    const series = await get("series", { cable, until: at });
+    const ends = (await Promise.all(asked)).map((device) => device?.ports[0] ?? null);
     const sample = store.sample;
     const state = sample ? sample.state[cable] : 0;
-    const names = [store.map.devices[a].name, store.map.devices[b].name];
     const to = (/** @type {number} */ device) => link(store.map.devices[device].name, () => store.select({ kind: "device", device }));
     const ways = [`${names[0]} to ${names[1]}`, `${names[1]} to ${names[0]}`];
+    const text = (/** @type {[number, number][] | undefined} */ pairs, /** @type {number} */ end) => (pairs?.[cable] ? percent(pairs[cable][end]) : "–");
+    const rate = ends.map((port) => (port?.width && port.speed ? `${port.width} ${port.speed}` : ""));
     const parts = [
       make("h2", {}, store.cableName(cable)),
       list([
         ["State", STATES[state] ?? "not known"],
         ["Ends", make("span", {}, to(a), ` port ${a_port}, `, to(b), ` port ${b_port}`)],
-        ["Errors", sample ? `${sample.errors[cable].toFixed(1)} a second` : "–"],
+        ["LIDs", ends.map((port) => lids(port)).join(", ") || "–"],
+        ["Width, speed", rate[0] || rate[1] || "–"],
+        ["MTU, lanes", ends[0] ? `${ends[0].mtu || "–"} bytes, ${ends[0].vls || "–"} data VLs` : "–"],
+        ["Errors", sample ? `${sample.errors[cable].toFixed(1)} a second, both ends` : "–"],
       ]),
-      table("Load and wait", ["Direction", { number: "Load" }, { number: "Wait" }], ways.map((way, end) => [way, sample ? percent(sample.load[cable][end]) : "–", sample ? percent(sample.wait[cable][end]) : "–"])),
-      make("h3", {}, "Load, last ten minutes"),
-      spark(`Load of the last ten minutes: ${extremes(series.load)}`, series.at_ms, [0, 1].map((end) => series.load.map((pair) => pair[end])), 10),
-      make("h3", {}, "Wait, last ten minutes"),
-      spark(`Wait of the last ten minutes: ${extremes(series.wait)}`, series.at_ms, [0, 1].map((end) => series.wait.map((pair) => pair[end])), 10),
+      table("Load and wait", ["Direction", { number: "Load" }, { number: "Wait" }, { number: "Fullest lane" }],
+        ways.map((way, end) => [way, text(sample?.load, end), text(sample?.wait, end), text(sample?.fill, end)])),
+      make("h3", {}, "Load, ten minutes"),
+      spark("Load", series.at_ms, series.load, ways),
+      make("h3", {}, "Wait, ten minutes"),
+      spark("Wait", series.at_ms, series.wait, ways),
     ];
-    if (store.map.control) {
-      const port = `${names[0]}:${a_port}`;
+    if (store.map.control && store.at === null) {
       const isDown = state === 1;
-      parts.push(this.#action(isDown ? "Plug the cable" : "Pull the cable", "cable", { port, plugged: isDown }));
+      parts.push(this.#action(isDown ? "Plug the cable" : "Pull the cable", "cable", { port: `${names[0]}:${a_port}`, plugged: isDown }));
     }
+    ends.forEach((port, end) => {
+      if (port) parts.push(this.#part(`Counters of ${names[end]}:${port.port}`, () => this.#port.shown(names[end], port, false)));
+    });
     return parts;
   }
 
@@ -153,6 +177,12 @@ class FabricDrawer extends HTMLElement {
   }
 }
 
+/** The LIDs of a port. @param {import("./types.js").PortDetails | null} port */
+function lids(port) {
+  if (!port?.lid) return "–";
+  return port.lmc ? `${port.lid} to ${port.lid + 2 ** port.lmc - 1}` : String(port.lid);
+}
+
 /** @param {import("./types.js").DeviceDetails} device */
 function identity(device) {
   /** @type {[string, Node | string][]} */
@@ -161,12 +191,13 @@ function identity(device) {
     ["In the subnet", device.is_present ? "yes" : "no"],
     ["Node GUID", device.guid],
     ["System image", device.system_image_guid],
-    ["LID", String(device.lid)],
+    ["LID", device.lid ? String(device.lid) : "none"],
     ["Vendor, device", `0x${device.vendor_id.toString(16)}, ${device.device_id}`],
   ];
   const process = device.process;
   if (process) {
-    pairs.push(["Process", process.pid === null ? "does not run" : `${process.pid}, ${process.restarts} restarts`]);
+    const restarts = process.restarts === 1 ? "1 restart" : `${process.restarts} restarts`;
+    pairs.push(["Process", process.pid === null ? "does not run" : `${process.pid}, ${restarts}`]);
     pairs.push(["CPU, memory", `${process.cpu_s.toFixed(1)} s, ${si(process.resident_bytes, "B")}`]);
   }
   return list(pairs);
@@ -177,47 +208,12 @@ function ports(device) {
   const rows = device.ports.map((port) => [
     String(port.port),
     port.state,
-    port.lid ? `${port.lid}${port.lmc ? `+${2 ** port.lmc - 1}` : ""}` : "",
+    port.lid ? lids(port) : "",
     port.width && port.speed ? `${port.width} ${port.speed}` : "",
-    `${port.mtu || ""}`,
-    String(port.vls || ""),
+    port.cable === null ? "" : si(port.rates.xmit_bytes_per_s * 8, "bit/s"),
     port.cable === null ? "" : link(port.peer ?? "", () => store.select({ kind: "cable", cable: /** @type {number} */ (port.cable) })),
   ]);
-  return table("Ports", [{ number: "Port" }, "State", "LID", "Link", { number: "MTU" }, { number: "VLs" }, "Leads to"], rows);
-}
-
-/** @param {import("./types.js").PortDetails} port */
-function counters(port) {
-  const rates = port.rates;
-  const rows = Object.entries(port.counters).map(([name, value]) => [name, String(value)]);
-  const shown = make("div", {}, list([
-    ["Sent", `${si(rates.xmit_bytes_per_s * 8, "bit/s")}, ${si(rates.xmit_pkts_per_s, "packets/s")}`],
-    ["Received", `${si(rates.rcv_bytes_per_s * 8, "bit/s")}, ${si(rates.rcv_pkts_per_s, "packets/s")}`],
-    ["Waited", percent(rates.xmit_wait_per_s / 1000)],
-    ["Errors", `${rates.errors_per_s.toFixed(1)} a second`],
-  ]), lanes(port), table(`Counters of port ${port.port}`, ["Counter", { number: "Value" }], rows));
-  shown.dataset.port = String(port.port);
-  return shown;
-}
-
-/** Occupancy, credits and what the arbiter gave, lane by lane. @param {import("./types.js").PortDetails} port */
-function lanes({ port, lanes }) {
-  const rows = lanes.map((lane, vl) => [
-    `VL ${vl}`, `${(lane.input_share * 100).toFixed(0)} %`, String(lane.output_blocks), String(lane.credits),
-    `${(lane.share * 100).toFixed(0)} %`, `${lane.wait_s.toFixed(1)} s`,
-  ]);
-  // Port 0 of a switch has none.
-  if (port === 0) return "";
-  if (rows.length === 0) return make("p", { className: "quiet" }, "The device has not told of its lanes.");
-  const heads = ["Lane", { number: "Input full" }, { number: "Queued" }, { number: "Credits" }, { number: "Share" }, { number: "Waited" }];
-  const caption = `Lanes of port ${port}; queue and credits in blocks of 64 bytes`;
-  return make("div", {}, table(caption, heads, rows), make("p", { className: "quiet" }, "Queue and credits in blocks of 64 bytes."));
-}
-
-/** @param {[number, number][]} pairs */
-function extremes(pairs) {
-  const values = pairs.flat();
-  return values.length ? `${percent(Math.min(...values))} to ${percent(Math.max(...values))}` : "nothing yet";
+  return wide("Ports", table("Ports", [{ number: "Port" }, "State", "LID", "Link", { number: "Sends" }, "Leads to"], rows));
 }
 
 customElements.define("fabric-drawer", FabricDrawer);

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { store } from "./store.js";
-import { link, make, table } from "./dom.js";
+import { link, make, table, toDevice } from "./dom.js";
 import { hex } from "./format.js";
 
 class GroupPanel extends HTMLElement {
@@ -11,7 +11,13 @@ class GroupPanel extends HTMLElement {
   connectedCallback() {
     const button = make("button", { type: "button" }, "List groups");
     button.addEventListener("click", () => this.#look());
-    this.replaceChildren(make("h2", {}, "Multicast groups"), make("p", {}, button), this.#shown);
+    const clear = make("button", { type: "button" }, "Clear");
+    clear.addEventListener("click", () => {
+      this.#shown.replaceChildren();
+      store.setHighlight(null);
+    });
+    const what = "Members of each group as subnet administration tells them, and the tree that the switches' tables make.";
+    this.replaceChildren(make("h2", {}, "Multicast groups"), make("p", { className: "quiet" }, what), make("p", {}, button, " ", clear), this.#shown);
   }
 
   async #look() {
@@ -19,6 +25,7 @@ class GroupPanel extends HTMLElement {
       /** @type {import("./types.js").Group[]} */
       const groups = await get("groups");
       const rows = groups.map((group) => [link(group.mgid, () => this.#tree(group)), String(group.members.length)]);
+      if (groups.length === 0) return this.#shown.replaceChildren(make("p", { className: "quiet" }, "There is no group: join one (ibemu mcast join)."));
       this.#shown.replaceChildren(table("Groups", ["Group", { number: "Members" }], rows));
     } catch (error) {
       this.#fail(error);
@@ -46,8 +53,8 @@ class GroupPanel extends HTMLElement {
         }
       }
       store.setHighlight({ cables, devices });
-      const rows = members.map(({ name, mlid, join_state }) => [name, hex(mlid), join_state === 4 ? "sends only" : "member"]);
-      this.#shown.replaceChildren(make("h3", {}, mgid), table("Members", ["Host", "Multicast LID", "Joined as"], rows));
+      const rows = members.map(({ name, mlid, join_state }) => [toDevice(name), hex(mlid), join_state === 4 ? "sends only" : "member"]);
+      this.#shown.replaceChildren(make("h3", {}, mgid), make("p", {}, `${members.length} members, a tree of ${cables.size} cables.`), table("Members", ["Host", "Multicast LID", "Joined as"], rows));
     } catch (error) {
       this.#fail(error);
     }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { store } from "./store.js";
-import { link, make, table } from "./dom.js";
+import { link, make, table, toDevice } from "./dom.js";
 
 class LoopPanel extends HTMLElement {
   #shown = make("div", { role: "status" });
@@ -60,7 +60,7 @@ function one(loop) {
   const rows = loop.channels.map((channel) => {
     const cable = cableOf(channel);
     const name = cable === undefined ? "" : link(store.cableName(cable), () => store.select({ kind: "cable", cable }));
-    return [channel.node, String(channel.port), String(channel.vl), name];
+    return [toDevice(channel.node), String(channel.port), String(channel.vl), name];
   });
   const title = `Among ${loop.among}`;
   const heads = ["Switch", { number: "Port" }, { number: "VL" }, "Cable"];

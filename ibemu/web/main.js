@@ -53,6 +53,7 @@ function tellState() {
   const text = store.trouble || parts.join(", ");
   if (state.textContent !== text) state.textContent = text;
   state.classList.toggle("bad", store.trouble !== "");
+  state.classList.toggle("warn", store.trouble === "" && count(1) + count(2) + count(3) > 0);
 }
 
 for (const what of ["ready", "sample", "state"]) store.addEventListener(what, tellState);

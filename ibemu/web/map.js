@@ -1,26 +1,21 @@
-/**
- * The map: one canvas, drawn when something has changed. Cables of one colour are one stroke, so that thousands of
- * them are a few calls; while the map is moved only the last picture is shifted and scaled.
- */
+/** The map: one canvas, drawn when something has changed or is moved. */
 
 import { store } from "./store.js";
-import { LAYERS, colours, valueOf } from "./scale.js";
 import { View } from "./view.js";
+import { DEVICE_MIN, Picture, endsOf } from "./picture.js";
 import { make } from "./dom.js";
+import { percent } from "./format.js";
 
 /** How near a cable is meant, pixels. */
 const NEAR = 6;
-/** How large a device is drawn at least, pixels. */
-const DEVICE_MIN = 3;
-/** And at most. */
-const DEVICE_MAX = 18;
-/** From this size on names are written, pixels a unit. */
-const NAMES_FROM = 12;
 
 class FabricMap extends HTMLElement {
   #canvas = make("canvas", { tabIndex: 0, role: "img" });
   #tip = make("div", { className: "tip", hidden: true });
   #view = new View();
+  #picture = new Picture();
+  /** Whether cables look different from what was drawn last. */
+  #isChanged = true;
   #isDue = false;
   /** Whether the user has moved the map. */
   #isMoved = false;
@@ -28,11 +23,11 @@ class FabricMap extends HTMLElement {
   connectedCallback() {
     this.#canvas.setAttribute("aria-label", "Map of the fabric");
     this.#canvas.setAttribute("aria-describedby", "map-help");
-    const help = "Arrow keys move the map, plus and minus zoom, 0 shows all. Devices and cables are found by the search.";
+    const help = "Arrow keys move the map, plus and minus zoom, 0 shows all, Escape clears marks. Devices and cables are found by the search.";
     this.replaceChildren(this.#canvas, this.#tip, make("p", { id: "map-help", hidden: true }, help));
     new ResizeObserver(() => this.#resize()).observe(this);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
-    for (const what of ["sample", "highlight", "layer"]) store.addEventListener(what, () => this.#draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#change());
+    for (const what of ["ready", "sample", "highlight", "layer"]) store.addEventListener(what, () => this.#change());
     store.addEventListener("select", () => this.#showSelection());
     store.addEventListener("ready", () => this.#resize());
     this.#listen();
@@ -81,7 +76,10 @@ class FabricMap extends HTMLElement {
       "+": () => this.#view.zoom(1.25, middle),
       "-": () => this.#view.zoom(0.8, middle),
       0: () => this.#fit(),
-      Escape: () => store.select(null),
+      Escape: () => {
+        store.select(null);
+        store.setHighlight(null);
+      },
     };
     const act = keys[event.key];
     if (!act) return;
@@ -110,6 +108,11 @@ class FabricMap extends HTMLElement {
     this.#draw();
   }
 
+  #change() {
+    this.#isChanged = true;
+    this.#draw();
+  }
+
   /** Draws with the next picture of the screen. */
   #draw() {
     if (this.#isDue) return;
@@ -123,137 +126,10 @@ class FabricMap extends HTMLElement {
   #paint() {
     const context = this.#canvas.getContext("2d");
     if (!context || store.map.devices.length === 0) return;
-    const dots = devicePixelRatio;
-    const colour = colours();
-    context.setTransform(dots, 0, 0, dots, 0, 0);
-    context.fillStyle = colour.paper;
-    context.fillRect(0, 0, this.clientWidth, this.clientHeight);
-    this.#paintCables(context, colour);
-    this.#paintDevices(context, colour);
+    if (this.#isChanged) this.#picture.trace();
+    this.#isChanged = false;
+    this.#picture.paint(context, this.#view, devicePixelRatio, this.clientWidth, this.clientHeight);
     this.#describe();
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {ReturnType<typeof colours>} colour */
-  #paintCables(context, colour) {
-    const wide = Math.min(4, Math.max(0.8, this.#view.scale / 9));
-    const strokes = new Map();
-    /** @param {string} key @param {object} look @param {number} cable */
-    const add = (key, look, cable) => {
-      let stroke = strokes.get(key);
-      if (!stroke) strokes.set(key, (stroke = { path: new Path2D(), ...look }));
-      this.#trace(stroke.path, cable);
-    };
-    const sample = store.sample;
-    const layer = LAYERS[store.layer];
-    store.map.cables.forEach((_, cable) => {
-      const state = sample ? sample.state[cable] : 0;
-      const isDimmed = store.highlight !== null && !store.highlight.cables.has(cable);
-      const alpha = isDimmed ? 0.4 : 1;
-      if (state === 1) return add(`down${alpha}`, { style: colour.down, wide: wide * 1.4, dash: [6, 5], order: 8, alpha }, cable);
-      if (state === 2 || state === 3) return add(`init${alpha}`, { style: colour.init, wide: wide * 1.2, dash: [2, 3], order: 7, alpha }, cable);
-      if (state === 0) return add(`unknown${alpha}`, { style: colour.unknown, wide, dash: [1, 4], order: 0, alpha }, cable);
-      const step = layer.of(valueOf(/** @type {import("./types.js").Sample} */ (sample), cable, store.layer));
-      add(`${step}${alpha}`, { style: colour.steps[step], wide: wide * (1 + step * 0.18), dash: [], order: step, alpha }, cable);
-    });
-    for (const stroke of [...strokes.values()].sort((a, b) => a.order - b.order)) {
-      context.strokeStyle = stroke.style;
-      context.lineWidth = stroke.wide;
-      context.globalAlpha = stroke.alpha;
-      context.setLineDash(stroke.dash);
-      context.stroke(stroke.path);
-    }
-    context.globalAlpha = 1;
-    context.setLineDash([]);
-    this.#paintMarked(context, colour, wide);
-  }
-
-  /** What is selected, and what a path runs over. */
-  #paintMarked(/** @type {CanvasRenderingContext2D} */ context, /** @type {ReturnType<typeof colours>} */ colour, /** @type {number} */ wide) {
-    const marked = new Path2D();
-    for (const cable of store.highlight?.cables ?? []) this.#trace(marked, cable);
-    if (store.selection?.kind === "cable") this.#trace(marked, store.selection.cable);
-    context.strokeStyle = colour.mark;
-    context.lineWidth = wide * 2.2;
-    context.stroke(marked);
-  }
-
-  /** @param {Path2D} path @param {number} cable */
-  #trace(path, cable) {
-    const { from, middle, to } = this.#ends(cable);
-    path.moveTo(from.x, from.y);
-    if (middle) path.quadraticCurveTo(middle.x, middle.y, to.x, to.y);
-    else path.lineTo(to.x, to.y);
-  }
-
-  /** @param {number} cable */
-  #ends(cable) {
-    const { a, b, bend } = store.map.cables[cable];
-    const from = this.#view.toScreen(store.map.devices[a]);
-    const to = this.#view.toScreen(store.map.devices[b]);
-    if (bend === 0) return { from, to, middle: null };
-    const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-    // The curve passes half way between its control point and the straight line.
-    const by = (2 * bend * this.#view.scale) / length;
-    const middle = { x: (from.x + to.x) / 2 + (to.y - from.y) * by, y: (from.y + to.y) / 2 - (to.x - from.x) * by };
-    return { from, to, middle };
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {ReturnType<typeof colours>} colour */
-  #paintDevices(context, colour) {
-    const size = Math.min(DEVICE_MAX, Math.max(DEVICE_MIN, this.#view.scale));
-    const groups = { there: new Path2D(), gone: new Path2D(), marked: new Path2D() };
-    store.map.devices.forEach((device, index) => {
-      const { x, y } = this.#view.toScreen(device);
-      const isGone = store.sample !== null && store.sample.present[index] === 0;
-      const isSelected = store.selection?.kind === "device" && store.selection.device === index;
-      const paths = [isGone ? groups.gone : groups.there];
-      if (isSelected || store.highlight?.devices.has(index)) paths.push(groups.marked);
-      for (const path of paths) {
-        const side = path === groups.marked ? size * 1.6 : size;
-        if (device.kind === "switch") path.rect(x - side / 2, y - side / 2, side, side);
-        else {
-          path.moveTo(x + side * 0.42, y);
-          path.arc(x, y, side * 0.42, 0, Math.PI * 2);
-        }
-      }
-    });
-    context.fillStyle = colour.ink;
-    context.fill(groups.there);
-    context.fillStyle = colour.paper;
-    context.fill(groups.gone);
-    context.strokeStyle = colour.down;
-    context.lineWidth = 2;
-    context.setLineDash([3, 2]);
-    context.stroke(groups.gone);
-    context.setLineDash([]);
-    context.strokeStyle = colour.mark;
-    context.lineWidth = 2.5;
-    context.stroke(groups.marked);
-    if (this.#view.scale >= NAMES_FROM) this.#paintNames(context, colour, size);
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {ReturnType<typeof colours>} colour @param {number} size */
-  #paintNames(context, colour, size) {
-    context.font = "10px system-ui, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    /** What is written in each row, as pairs of a left and a right end. @type {Map<number, [number, number][]>} */
-    const rows = new Map();
-    for (const { name, x, y } of store.map.devices.map((device) => ({ name: device.name, ...this.#view.toScreen(device) }))) {
-      if (x < -50 || y < -20 || x > this.clientWidth + 50 || y > this.clientHeight + 20) continue;
-      const half = context.measureText(name).width / 2 + 1;
-      const row = Math.round(y / 12);
-      const written = [row - 1, row, row + 1].flatMap((near) => rows.get(near) ?? []);
-      // Where there is no room, the name is that of the tip.
-      if (written.some(([left, right]) => x + half > left && x - half < right)) continue;
-      rows.set(row, [...(rows.get(row) ?? []), [x - half, x + half]]);
-      const top = y + size * 0.8 + 2;
-      // Cables do not cross it.
-      context.fillStyle = colour.paper;
-      context.fillRect(x - half, top - 1, 2 * half, 11);
-      context.fillStyle = colour.ink;
-      context.fillText(name, x, top);
-    }
   }
 
   /** Says in words what the picture shows at a glance. */
@@ -272,9 +148,11 @@ class FabricMap extends HTMLElement {
     const found = this.#at(here);
     this.#tip.hidden = found === null;
     if (found === null) return;
-    this.#tip.textContent = found.kind === "device" ? store.map.devices[found.device].name : store.cableName(found.cable);
-    this.#tip.style.left = `${here.x + 12}px`;
-    this.#tip.style.top = `${here.y + 12}px`;
+    this.#tip.textContent = found.kind === "device" ? store.map.devices[found.device].name : about(found.cable);
+    // Beside the pointer, and on the map.
+    const [left, top] = [Math.min(here.x + 12, this.clientWidth - this.#tip.offsetWidth - 4), Math.min(here.y + 12, this.clientHeight - this.#tip.offsetHeight - 4)];
+    this.#tip.style.left = `${Math.max(0, left)}px`;
+    this.#tip.style.top = `${Math.max(0, top)}px`;
   }
 
   /** What is at a point of the screen. @param {{x: number, y: number}} here @returns {import("./types.js").Selection} */
@@ -296,7 +174,9 @@ class FabricMap extends HTMLElement {
 
   /** How far a point is from a cable. @param {{x: number, y: number}} here @param {number} cable */
   #away(here, cable) {
-    const { from, middle, to } = this.#ends(cable);
+    const ends = endsOf(cable);
+    const [from, to] = [this.#view.toScreen(ends.from), this.#view.toScreen(ends.to)];
+    const middle = ends.middle && this.#view.toScreen(ends.middle);
     const parts = middle ? 12 : 1;
     let least = Infinity;
     let last = from;
@@ -324,6 +204,15 @@ class FabricMap extends HTMLElement {
     }
     this.#draw();
   }
+}
+
+/** What is said of a cable that the pointer is at. @param {number} cable */
+function about(cable) {
+  const name = store.cableName(cable);
+  const sample = store.sample;
+  if (!sample || sample.state[cable] !== 4) return name;
+  const both = (/** @type {[number, number]} */ [there, back]) => `${percent(there)} / ${percent(back)}`;
+  return `${name} · load ${both(sample.load[cable])} · wait ${both(sample.wait[cable])}`;
 }
 
 /** @param {{x: number, y: number}} p @param {{x: number, y: number}} a @param {{x: number, y: number}} b */

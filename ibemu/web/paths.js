@@ -2,7 +2,8 @@
 
 import { get } from "./api.js";
 import { store } from "./store.js";
-import { make, table } from "./dom.js";
+import { make, table, toDevice, wide } from "./dom.js";
+import { WAYS } from "./scale.js";
 
 class PathPanel extends HTMLElement {
   #from = make("input", { id: "path-from", required: true, autocomplete: "off" });
@@ -51,29 +52,73 @@ class PathPanel extends HTMLElement {
 
   /** @param {import("./types.js").Path[]} paths */
   #show(paths) {
-    const cables = new Set();
-    const devices = new Set();
-    for (const { hops } of paths) {
-      for (const { node, out } of hops) {
-        const device = store.device(node);
-        if (device === undefined) continue;
-        devices.add(device);
-        const cable = out === null ? undefined : store.cableAt(device, out);
-        if (cable !== undefined) cables.add(cable);
-      }
-    }
-    store.setHighlight({ cables, devices });
-    this.#shown.replaceChildren(...paths.map(one));
+    mark(paths, null);
+    this.#shown.replaceChildren(paths.length === 1 ? one(paths[0]) : sideBySide(paths));
   }
 }
 
+/** The cables that a path takes. @param {import("./types.js").Path} path */
+function cablesOf({ hops }) {
+  return hops.flatMap(({ node, out }) => {
+    const device = store.device(node);
+    const cable = device === undefined || out === null ? undefined : store.cableAt(device, out);
+    return cable === undefined ? [] : [cable];
+  });
+}
+
+/** Draws paths, each in its colour; or one of them. @param {import("./types.js").Path[]} paths @param {number | null} only */
+function mark(paths, only) {
+  const all = paths.map((path, way) => ({ way, cables: cablesOf(path), path })).filter(({ way }) => only === null || way === only);
+  const names = all.flatMap(({ path }) => path.hops.map(({ node }) => store.device(node)));
+  const devices = new Set(names.filter((device) => device !== undefined));
+  const ways = paths.length > 1 ? all.map(({ way, cables }) => ({ way, cables })) : [];
+  store.setHighlight({ cables: new Set(all.flatMap(({ cables }) => cables)), devices, ways });
+}
+
+/** @param {import("./types.js").Path["hops"]} hops */
+const inWords = (hops) => hops.map(({ node, in: entry, out }) => `${entry ?? ""}>${node}>${out ?? ""}`).join(" ");
+
 /** @param {import("./types.js").Path} path */
 function one({ source, destination, dlid, sl, hops, problem }) {
-  const rows = hops.map(({ node, in: entry, out }) => [node, entry === null ? "" : String(entry), out === null ? "" : String(out)]);
+  const rows = hops.map(({ node, in: entry, out }) => [toDevice(node), entry === null ? "" : String(entry), out === null ? "" : String(out)]);
   const title = `${source} to ${destination}, DLID ${dlid}, SL ${sl}`;
   const shown = make("section", {}, make("h3", {}, title), table(title, ["Device", { number: "In" }, { number: "Out" }], rows));
-  shown.dataset.hops = hops.map(({ node, in: entry, out }) => `${entry ?? ""}>${node}>${out ?? ""}`).join(" ");
+  shown.dataset.hops = inWords(hops);
   if (problem) shown.append(make("p", { className: "bad" }, problem));
+  return shown;
+}
+
+/** Paths to the LIDs of one host: a column each, a row a hop. @param {import("./types.js").Path[]} paths */
+function sideBySide(paths) {
+  const [{ source, destination, sl }] = paths;
+  const title = `${source} to ${destination}, SL ${sl}: ${paths.length} LIDs`;
+  /** @type {HTMLButtonElement[]} */
+  const buttons = paths.map(({ dlid }, way) => {
+    const button = make("button", { type: "button", "aria-pressed": "false" }, make("span", { className: "swatch" }), `DLID ${dlid}`);
+    /** @type {HTMLElement} */ (button.firstElementChild).style.background = WAYS[way % WAYS.length];
+    button.addEventListener("click", () => {
+      const isAlone = button.getAttribute("aria-pressed") === "true";
+      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button && !isAlone)));
+      mark(paths, isAlone ? null : way);
+    });
+    return button;
+  });
+  const longest = Math.max(...paths.map(({ hops }) => hops.length));
+  const rows = Array.from({ length: longest }, (_, hop) => [
+    String(hop),
+    ...paths.map(({ hops }) => {
+      const at = hops[hop];
+      if (!at) return "";
+      const ports = at.in === null ? `→ ${at.out}` : at.out === null ? `${at.in} →` : `${at.in} → ${at.out}`;
+      return make("span", {}, toDevice(at.node), make("small", { className: "quiet" }, ` ${ports}`));
+    }),
+  ]);
+  const shown = make("section", {}, make("h3", {}, title),
+    make("p", { className: "ways" }, ...buttons),
+    wide("Paths side by side", table(title, ["Hop", ...paths.map(({ dlid }) => `DLID ${dlid}`)], rows)),
+    make("p", { className: "quiet" }, "Behind each device the ports by which a packet comes and goes. A button draws one way alone."));
+  shown.dataset.ways = paths.map(({ hops }) => inWords(hops)).join(";");
+  for (const { dlid, problem } of paths) if (problem) shown.append(make("p", { className: "bad" }, `DLID ${dlid}: ${problem}`));
   return shown;
 }
 

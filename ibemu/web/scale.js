@@ -3,7 +3,7 @@
  * red from green, and in print. Each step was checked against both backgrounds.
  */
 
-/** @typedef {{name: string, unit: string, ticks: string[], of: (value: number) => number}} Layer */
+/** @typedef {{name: string, short: string, unit: string, ticks: string[], of: (value: number) => number}} Layer */
 
 /** From little to much. */
 const LIGHT = ["#b8c4cf", "#7fb8c9", "#3b94b5", "#3a63a8", "#5b2a86", "#2d0a3d"];
@@ -15,12 +15,15 @@ const STATES = {
   dark: { down: "#ff8a5c", init: "#f6c453", unknown: "#66737f", ink: "#e8edf2", paper: "#12181f", quiet: "#8d9aa7", mark: "#ff7ac6" },
 };
 
+/** Ways that are drawn side by side: Okabe and Ito's colours, which are told apart by everybody, on light and on dark. */
+export const WAYS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f00"];
+
 /** Step 0 is nothing; thousandths are shown on a scale that tells small loads apart. @type {Record<string, Layer>} */
 export const LAYERS = {
-  load: { name: "Load", unit: "of the link's rate", ticks: ["0", "1 %", "10 %", "30 %", "60 %", "90 %"], of: (v) => step(v, [1, 10, 100, 300, 600, 900]) },
-  wait: { name: "Wait (PortXmitWait)", unit: "of the time", ticks: ["0", "0.1 %", "1 %", "10 %", "30 %", "60 %"], of: (v) => step(v, [1, 1, 10, 100, 300, 600]) },
-  fill: { name: "Lanes (fullest)", unit: "of an input buffer", ticks: ["0", "0.1 %", "5 %", "20 %", "50 %", "80 %"], of: (v) => step(v, [1, 1, 50, 200, 500, 800]) },
-  errors: { name: "Errors", unit: "a second", ticks: ["0", "> 0", "1", "10", "100", "1000"], of: (v) => step(v, [1e-6, 1e-6, 1, 10, 100, 1000]) },
+  load: { short: "Load", name: "Load", unit: "of the link's rate", ticks: ["0", "1 %", "10 %", "30 %", "60 %", "90 %"], of: (v) => step(v, [1, 10, 100, 300, 600, 900]) },
+  wait: { short: "Wait", name: "Wait (PortXmitWait)", unit: "of the time", ticks: ["0", "0.1 %", "1 %", "10 %", "30 %", "60 %"], of: (v) => step(v, [1, 1, 10, 100, 300, 600]) },
+  fill: { short: "Lanes", name: "Lanes (occupancy)", unit: "of an input buffer", ticks: ["0", "0.1 %", "5 %", "20 %", "50 %", "80 %"], of: (v) => step(v, [1, 1, 50, 200, 500, 800]) },
+  errors: { short: "Errors a second", name: "Errors", unit: "a second", ticks: ["0", "> 0", "1", "10", "100", "1000"], of: (v) => step(v, [1e-6, 1e-6, 1, 10, 100, 1000]) },
 };
 
 /** @param {number} value @param {number[]} from */
@@ -41,12 +44,12 @@ export function colours() {
 }
 
 /**
- * The value of a cable in a layer: the larger direction.
- * @param {import("./types.js").Sample} sample @param {number} cable @param {string} layer
+ * The value of each cable in a layer: of its two directions the larger one.
+ * @param {import("./types.js").Sample | null} sample @param {string} layer @returns {(cable: number) => number}
  */
-export function valueOf(sample, cable, layer) {
-  if (layer === "errors") return sample.errors[cable];
-  const pairs = layer === "wait" ? sample.wait : layer === "fill" ? sample.fill : sample.load;
-  const pair = pairs?.[cable];
-  return pair ? Math.max(pair[0], pair[1]) : 0;
+export function valueOf(sample, layer) {
+  if (sample === null) return () => 0;
+  if (layer === "errors") return (cable) => sample.errors[cable];
+  const pairs = layer === "wait" ? sample.wait : layer === "fill" ? sample.lane ?? sample.fill : sample.load;
+  return (cable) => Math.max(pairs[cable][0], pairs[cable][1]);
 }

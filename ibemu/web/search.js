@@ -1,16 +1,19 @@
 /** Finds devices by name, GUID or LID, and cables by their ports; a combobox as WAI-ARIA describes it. */
 
+import { get } from "./api.js";
 import { store } from "./store.js";
 import { make } from "./dom.js";
 
 const SHOWN_MAX = 12;
 
 class FabricSearch extends HTMLElement {
-  #input = make("input", { type: "text", id: "search", placeholder: "Device or NODE:PORT", autocomplete: "off", role: "combobox" });
+  #input = make("input", { type: "text", id: "search", placeholder: "Name, NODE:PORT, GUID or LID", autocomplete: "off", role: "combobox" });
   #list = make("ul", { id: "found", role: "listbox", hidden: true });
   /** @type {{text: string, selection: import("./types.js").Selection}[]} */
   #found = [];
   #at = 0;
+  /** @type {import("./types.js").Lids[]} */
+  #lids = [];
 
   connectedCallback() {
     this.#input.setAttribute("aria-controls", "found");
@@ -21,11 +24,13 @@ class FabricSearch extends HTMLElement {
     this.#input.addEventListener("input", () => this.#look());
     this.#input.addEventListener("keydown", (event) => this.#key(event));
     this.#input.addEventListener("blur", () => this.#close());
+    // LIDs change while the page is open.
+    this.#input.addEventListener("focus", async () => (this.#lids = await get("lids").catch(() => [])));
   }
 
   #look() {
     const wanted = this.#input.value.trim().toLowerCase();
-    this.#found = wanted ? find(wanted) : [];
+    this.#found = wanted ? find(wanted, this.#lids) : [];
     this.#at = 0;
     this.#show();
   }
@@ -72,8 +77,8 @@ class FabricSearch extends HTMLElement {
   }
 }
 
-/** What begins with the words comes first. @param {string} wanted */
-function find(wanted) {
+/** What begins with the words comes first. @param {string} wanted @param {import("./types.js").Lids[]} lids */
+function find(wanted, lids) {
   /** @type {{text: string, rank: number, selection: import("./types.js").Selection}[]} */
   const found = [];
   store.map.devices.forEach((device, index) => {
@@ -83,6 +88,9 @@ function find(wanted) {
       found.push({ text: device.name, rank, selection: { kind: "device", device: index } });
     }
   });
+  const lid = /^(0x[0-9a-f]+|[0-9]+)$/.test(wanted) ? Number(wanted) : NaN;
+  const owner = lids.find((range) => range.lid <= lid && lid < range.lid + range.count);
+  if (owner) found.push({ text: `LID ${lid}: ${store.map.devices[owner.device].name}`, rank: 1, selection: { kind: "device", device: owner.device } });
   const at = wanted.lastIndexOf(":");
   if (at > 0) {
     const device = store.map.devices.findIndex(({ name }) => name.toLowerCase() === wanted.slice(0, at));

@@ -7,24 +7,29 @@ import { get } from "./api.js";
 /** @typedef {import("./types.js").Happening} Happening */
 /** @typedef {import("./types.js").Selection} Selection */
 
+/** How often one lane is asked for anew. */
+const LANE_MS = 2000;
+
 /** How long without a word from the server until the page says so. */
 const SILENCE_MS = 20_000;
 
 /**
- * Events: `ready` (the map is there), `sample`, `select`, `happened`, `highlight`, `layer`, `state`.
+ * Events: `ready` (the map is there), `sample`, `select`, `happened`, `highlight`, `layer`, `moment` (now, or the past), `state`.
  */
 class Store extends EventTarget {
   /** @type {FabricMap} */
-  map = { fabric: "", topology: "", arrangement: "", time_scale: 1, devices: [], cables: [], control: false, replay: true };
+  map = { fabric: "", topology: "", arrangement: "", time_scale: 1, vls: 0, devices: [], cables: [], control: false, replay: true };
   /** @type {Sample | null} */
   sample = null;
   /** @type {Selection} */
   selection = null;
   /** What cables are coloured by. */
   layer = "load";
+  /** Which lane, where cables are coloured by lanes; null is the fullest. @type {number | null} */
+  vl = null;
   /** @type {Happening[]} */
   happened = [];
-  /** Cables and devices that a path, tree or loop runs over. @type {{cables: Set<number>, devices: Set<number>} | null} */
+  /** Cables and devices that paths, a tree or a loop run over. @type {import("./types.js").Highlight | null} */
   highlight = null;
   /** The moment that is shown; null is now. @type {number | null} */
   at = null;
@@ -62,13 +67,14 @@ class Store extends EventTarget {
       const sample = JSON.parse(message.data);
       this.#trouble(sample.failure ?? "");
       if (this.at === null) {
+        if (this.vl !== null) sample.lane = this.sample?.lane;
         this.sample = sample;
         this.#tell("sample");
       }
     });
     source.addEventListener("happened", (message) => {
       this.happened.push(JSON.parse(message.data));
-      this.happened.splice(0, this.happened.length - 1000);
+      this.happened.splice(0, this.happened.length - 4096);
       this.#tell("happened");
     });
     source.addEventListener("error", () => this.#trouble("the server cannot be reached"));
@@ -79,7 +85,9 @@ class Store extends EventTarget {
 
   /** Shows a moment of the past, or with null what happens now. @param {number | null} at */
   async show(at) {
+    const wasPast = this.at !== null;
     this.at = at;
+    if (wasPast !== (at !== null)) this.#tell("moment");
     if (at !== null) {
       const sample = await get("sample", { at: Math.round(at) });
       if (this.at !== at) return;
@@ -94,13 +102,27 @@ class Store extends EventTarget {
     this.#tell("select");
   }
 
-  /** @param {string} layer */
-  setLayer(layer) {
+  /** @param {string} layer @param {number | null} [vl] */
+  setLayer(layer, vl = null) {
     this.layer = layer;
+    this.vl = vl;
+    if (this.sample) this.sample.lane = undefined;
     this.#tell("layer");
+    if (vl !== null) this.#followLane(vl);
   }
 
-  /** @param {{cables: Set<number>, devices: Set<number>} | null} highlight */
+  /** Asks for one lane again and again as long as cables are coloured by it. @param {number} vl */
+  async #followLane(vl) {
+    while (this.vl === vl && this.layer === "fill") {
+      const lane = await get("lane", { vl }).catch(() => undefined);
+      if (this.vl !== vl || !this.sample) return;
+      this.sample.lane = lane;
+      if (this.at === null) this.#tell("sample");
+      await new Promise((resolve) => setTimeout(resolve, LANE_MS));
+    }
+  }
+
+  /** The cables that cross what was marked are pale. @param {import("./types.js").Highlight | null} highlight */
   setHighlight(highlight) {
     this.highlight = highlight;
     this.#tell("highlight");

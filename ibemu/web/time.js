@@ -11,7 +11,7 @@ class TimeLine extends HTMLElement {
   /** Seconds before the last sample. */
   #range = make("input", { type: "range", id: "time", min: "-1", max: "0", step: "1", value: "0" });
   #text = make("output", { for: "time" }, "now");
-  #now = make("button", { type: "button" }, "Now");
+  #now = make("button", { type: "button", disabled: true }, "Now");
   #last_ms = 0;
 
   connectedCallback() {
@@ -24,6 +24,7 @@ class TimeLine extends HTMLElement {
       this.#range.value = this.#range.max;
       this.#tell("now");
     });
+    store.addEventListener("moment", () => (this.#now.disabled = store.at === null));
     store.addEventListener("ready", async () => {
       this.#now.hidden = store.map.replay;
       await this.#span();

@@ -1,4 +1,4 @@
-/** The cables with the most wait, load or errors. */
+/** The cables with the most wait, load, lanes in use or errors. */
 
 import { store } from "./store.js";
 import { LAYERS, valueOf } from "./scale.js";
@@ -26,12 +26,19 @@ class TopList extends HTMLElement {
   #show() {
     const sample = store.sample;
     if (!sample) return;
-    const valued = store.map.cables.map((_, cable) => ({ cable, value: valueOf(sample, cable, this.#by) }));
+    const value = valueOf(sample, this.#by);
+    const valued = store.map.cables.map((_, cable) => ({ cable, value: value(cable) }));
     const top = valued.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value || a.cable - b.cable).slice(0, SHOWN_MAX);
-    const text = (/** @type {number} */ value) => (this.#by === "errors" ? value.toFixed(1) : percent(value));
-    const rows = top.map(({ cable, value }) => [link(store.cableName(cable), () => store.select({ kind: "cable", cable })), text(value)]);
-    const { name, unit } = LAYERS[this.#by];
-    this.#list.replaceChildren(rows.length ? table(`Cables by ${name}`, ["Cable", { number: unit }], rows) : make("p", { className: "quiet" }, "None at the moment."));
+    const shown = Object.keys(LAYERS).filter((key) => key === this.#by || key === "wait" || key === "load");
+    const values = shown.map((key) => ({ key, value: valueOf(sample, key) }));
+    const text = (/** @type {string} */ key, /** @type {number} */ value) => (key === "errors" ? value.toFixed(1) : percent(value));
+    const rows = top.map(({ cable }) => [
+      link(store.cableName(cable), () => store.select({ kind: "cable", cable })),
+      ...values.map(({ key, value }) => text(key, value(cable))),
+    ]);
+    const heads = shown.map((key) => ({ number: LAYERS[key].short }));
+    const none = make("p", { className: "quiet" }, `No cable has any ${LAYERS[this.#by].short.toLowerCase()} at the moment.`);
+    this.#list.replaceChildren(rows.length ? table(`Cables by ${LAYERS[this.#by].name}`, ["Cable", ...heads], rows) : none);
   }
 }
 

@@ -10,6 +10,7 @@ class TrafficPanel extends HTMLElement {
   connectedCallback() {
     this.replaceChildren(make("h2", {}, "Traffic"));
     store.addEventListener("ready", () => this.#show());
+    store.addEventListener("happened", () => this.#hear());
   }
 
   async #show() {
@@ -35,6 +36,12 @@ class TrafficPanel extends HTMLElement {
     });
     this.append(form, this.#said);
     if (running) this.#said.textContent = `traffic ${running} is running`;
+  }
+
+  /** What was started may have ended by itself, or another page has stopped it. */
+  #hear() {
+    const last = store.happened[store.happened.length - 1];
+    if (last?.kind === "action" && last.text.startsWith("traffic ")) this.#said.textContent = last.text;
   }
 
   /** @param {string} path @param {object} body */

@@ -1,7 +1,7 @@
-//! The last hour of a fabric in bounded memory: rates and states of every port.
+//! The last hour of a fabric in bounded memory: rates and states of every port, and what has happened.
 //!
 //! Samples of the last ten minutes are kept as they came; before that, one frame stands for ten seconds and holds the
-//! mean rates and the lowest state of each port. A frame has [`Point`]s of 28 bytes, one a port, so that an hour of a
+//! mean rates, the lowest state and the fullest lane of each port. A frame has [`Point`]s of 28 bytes, one a port, so that an hour of a
 //! fabric with 9,088 ports sampled once a second takes 245 MB; [`HISTORY_BYTES_MAX`] bounds it for larger ones, whose
 //! oldest frames go first.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wire::convert::u64_of;
 
-use crate::model::{Fabric, PortState, Snapshot};
+use crate::model::{Fabric, Port, PortState, Snapshot};
 pub use file::{HistoryError, Recorder};
 
 /// The most memory that frames take, bytes.
@@ -24,6 +24,8 @@ const FINE_MS: u64 = 600_000;
 const KEPT_MS: u64 = 3_600_000;
 /// What one coarse frame stands for, milliseconds.
 const COARSE_MS: u64 = 10_000;
+/// Events that are kept.
+const EVENTS_MAX: usize = 4096;
 /// How many earlier structures of the fabric are kept.
 const FABRICS_MAX: usize = 16;
 
@@ -44,6 +46,8 @@ pub struct Point {
     pub errors_per_s: f32,
     /// Logical state: 0 unknown, 1 Down, 2 Init, 3 Armed, 4 Active.
     pub state: u8,
+    /// How full the fullest lane of its input buffer is, in thousandths, as its device told last; 0 if it has not.
+    pub fill: u16,
 }
 
 /// All ports at one moment.
@@ -70,6 +74,7 @@ impl Frame {
                 xmit_wait_per_s: single(rates.xmit_wait_per_s),
                 errors_per_s: single(rates.errors_per_s),
                 state: state_code(port.state),
+                fill: fullest(snapshot, port),
             }
         });
         Self {
@@ -81,6 +86,26 @@ impl Frame {
     fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val::<[Point]>(&self.points)
     }
+}
+
+/// How full the fullest data lane of a port's input buffer is, in thousandths; 0 if its device has not told.
+#[must_use]
+pub fn fullest(snapshot: &Snapshot, port: &Port) -> u16 {
+    let device = snapshot.devices.get(port.node);
+    let lanes = device.and_then(|device| device.lanes.get(&port.number));
+    let shares = lanes.into_iter().flatten().map(|lane| lane.input_share);
+    thousandths(shares.fold(0.0, f64::max))
+}
+
+/// A part of a whole, 0 to 1, in thousandths.
+fn thousandths(part: f64) -> u16 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 0 and 1000"
+    )]
+    let thousandths = (part.clamp(0.0, 1.0) * 1000.0).round() as u16;
+    thousandths
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seven digits of a rate")]
@@ -120,6 +145,7 @@ impl Mean {
             sum.xmit_wait_per_s += point.xmit_wait_per_s;
             sum.errors_per_s += point.errors_per_s;
             sum.state = sum.state.min(point.state);
+            sum.fill = sum.fill.max(point.fill);
         }
         self.sums.extend(frame.points.iter().skip(known));
         self.frames = self.frames.saturating_add(1);
@@ -139,6 +165,7 @@ impl Mean {
             xmit_wait_per_s: sum.xmit_wait_per_s * share,
             errors_per_s: sum.errors_per_s * share,
             state: sum.state,
+            fill: sum.fill,
         });
         let points = points.collect();
         self.frames = 0;
@@ -154,6 +181,7 @@ pub struct History {
     mean: Mean,
     fabrics: VecDeque<(u64, Arc<Fabric>)>,
     about: Option<serde_json::Value>,
+    events: VecDeque<(u64, serde_json::Value)>,
     bytes: usize,
     bytes_max: usize,
 }
@@ -174,6 +202,7 @@ impl History {
             mean: Mean::default(),
             fabrics: VecDeque::new(),
             about: None,
+            events: VecDeque::new(),
             bytes: 0,
             bytes_max,
         }
@@ -183,6 +212,19 @@ impl History {
     #[must_use]
     pub const fn about(&self) -> Option<&serde_json::Value> {
         self.about.as_ref()
+    }
+
+    /// Adds an event: when, milliseconds since 1970, and what.
+    pub fn push_event(&mut self, at_ms: u64, event: serde_json::Value) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back((at_ms, event));
+    }
+
+    /// The events that are kept, in the order in which they came.
+    pub fn events(&self) -> impl Iterator<Item = &(u64, serde_json::Value)> {
+        self.events.iter()
     }
 
     /// Adds a sample. One that is not later than the last one is left out: the time of day was set back.

@@ -25,7 +25,7 @@ mod sampler;
 mod usage;
 mod wall;
 
-pub use history::{Frame, HISTORY_BYTES_MAX, History, HistoryError, Point, Recorder};
+pub use history::{Frame, HISTORY_BYTES_MAX, History, HistoryError, Point, Recorder, fullest};
 pub use metrics::{Format, render};
 pub use model::Snapshot;
 pub use sampler::{DeviceSocket, Options, Sampler, Source};

@@ -5,6 +5,7 @@ mod clients;
 mod loops;
 mod pictures;
 mod requests;
+mod types;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -49,20 +50,20 @@ impl Server {
         Self::start(command)
     }
 
-    /// Starts a server and reads its address from its output.
+    /// Starts a server and reads its address from its output, behind what else that says.
     #[track_caller]
     fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .spawn()
             .expect("ibemu web starts");
-        let mut line = String::new();
         let stdout = child.stdout.take().expect("standard output");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let url = line.trim().to_owned();
-        let rest = url
-            .strip_prefix("http://")
-            .unwrap_or_else(|| panic!("no address: {line:?}"));
+        let mut lines = BufReader::new(stdout)
+            .lines()
+            .map(|line| line.expect("text"));
+        let url = lines.find(|line| line.starts_with("http://"));
+        let url = url.expect("an address");
+        let rest = url.strip_prefix("http://").expect("it begins so");
         let (address, token) = rest.split_once("/?token=").expect("a token");
         Self {
             address: address.parse().expect("an address"),

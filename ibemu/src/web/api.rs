@@ -25,6 +25,8 @@ pub(super) fn router() -> Router<Arc<Site>> {
         .route("/api/series", get(series))
         .route("/api/events", get(events))
         .route("/api/device", get(device_of))
+        .route("/api/lane", get(lane))
+        .route("/api/lids", get(lids_of))
         .route("/api/tables", get(tables_of))
         .route("/api/path", get(path))
         .route("/api/paths", get(paths))
@@ -155,17 +157,60 @@ async fn events(State(site): State<Arc<Site>>) -> Json<Vec<super::events::Event>
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct DeviceAt {
     name: String,
+    /// One of its ports.
+    #[serde(default)]
+    port: Option<u8>,
+    /// A moment of the past.
+    #[serde(default)]
+    at: Option<u64>,
 }
 
 async fn device_of(
     State(site): State<Arc<Site>>,
-    Query(asked): Query<Named>,
+    Query(asked): Query<DeviceAt>,
 ) -> Answer<device::Device> {
-    let live = site.live()?;
-    let position = live.device(&asked.name)?;
-    Ok(Json(device::of(live, site.map(), position)?))
+    if asked.at.is_none()
+        && let Ok(live) = site.live()
+    {
+        let position = live.device(&asked.name)?;
+        return Ok(Json(device::of(live, site.map(), position, asked.port)?));
+    }
+    let mut devices = site.map().devices.iter();
+    let position = devices.position(|device| device.name == asked.name);
+    let position = position.with_context(|| format!("there is no node {}", asked.name))?;
+    let at = asked.at.unwrap_or(u64::MAX);
+    let device = site.at(at, |map, fabric, frame| {
+        device::past((map, fabric, frame), position, asked.port)
+    });
+    Ok(Json(device.context("there is no sample yet")??))
+}
+
+#[derive(Deserialize)]
+struct LaneOf {
+    vl: u8,
+}
+
+/// How full a lane is at each cable's ends.
+async fn lane(State(site): State<Arc<Site>>, Query(asked): Query<LaneOf>) -> Answer<Vec<[u16; 2]>> {
+    let vls = site.map().vls;
+    if asked.vl >= vls {
+        let last = vls.saturating_sub(1);
+        return Err(anyhow!("there are data lanes 0 to {last}").into());
+    }
+    Ok(Json(site.lane(asked.vl.into())?))
+}
+
+/// Which LIDs there are.
+async fn lids_of(State(site): State<Arc<Site>>) -> Answer<Vec<device::Lids>> {
+    let lids = site.at(u64::MAX, |map, fabric, _| device::lids(map, fabric));
+    Ok(Json(lids.context("there is no sample yet")?))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
 async fn tables_of(

@@ -26,10 +26,12 @@ pub(super) const ASSETS: &[Asset] = assets! {
     "/format.js" "text/javascript; charset=utf-8" "format.js",
     "/dom.js" "text/javascript; charset=utf-8" "dom.js",
     "/map.js" "text/javascript; charset=utf-8" "map.js",
+    "/picture.js" "text/javascript; charset=utf-8" "picture.js",
     "/view.js" "text/javascript; charset=utf-8" "view.js",
     "/legend.js" "text/javascript; charset=utf-8" "legend.js",
     "/search.js" "text/javascript; charset=utf-8" "search.js",
     "/drawer.js" "text/javascript; charset=utf-8" "drawer.js",
+    "/port.js" "text/javascript; charset=utf-8" "port.js",
     "/tables.js" "text/javascript; charset=utf-8" "tables.js",
     "/spark.js" "text/javascript; charset=utf-8" "spark.js",
     "/paths.js" "text/javascript; charset=utf-8" "paths.js",
@@ -51,4 +53,24 @@ where
 
 fn asset(kind: &'static str, content: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], content).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served_under_its_name() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/web");
+        let files = std::fs::read_dir(folder).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let there: BTreeSet<String> = names.map(|name| format!("/{name}")).collect();
+        let served = ASSETS.iter().map(|(path, ..)| match *path {
+            "/" => "/index.html".to_owned(),
+            path => path.to_owned(),
+        });
+        assert_eq!(served.collect::<BTreeSet<String>>(), there);
+    }
 }

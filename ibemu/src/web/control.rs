@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::api::{Answer, Failure, cable_at};
 use super::events::Event;
-use super::site::{Live, Site, now_ms};
+use super::site::{Live, Site};
 use crate::verbs;
 
 /// The patterns that can be started.
@@ -52,13 +52,7 @@ fn done(live: &Live, text: String) -> Json<Done> {
 }
 
 fn tell(live: &Live, text: String) {
-    live.hub.event(Event {
-        at_ms: now_ms(),
-        kind: "action".to_owned(),
-        text,
-        device: None,
-        cable: None,
-    });
+    live.hub.event(Event::of_server("action", text));
 }
 
 #[derive(Deserialize)]

@@ -1,13 +1,18 @@
 //! What happens, as the page lists it.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use monitor::events::Kind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wire::choice::Choice as _;
 
 use super::map::Map;
 use super::sample::{Sample, state_name};
+use super::site::now_ms;
 
-/// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Something that has happened: what `ibemu events --json` prints, and the cable on the map.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Event {
     /// When, milliseconds since 1970.
     pub(super) at_ms: u64,
@@ -16,14 +21,30 @@ pub(super) struct Event {
     /// What happened, in words.
     pub(super) text: String,
     /// The device that it is about, if one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<String>,
+    /// The port of that device that it is about, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) port: Option<u8>,
     /// The position of the cable that it is about, if one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cable: Option<usize>,
+    /// The same for programs, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) fields: BTreeMap<String, Value>,
 }
 
 impl Event {
+    /// What the server itself has to say.
+    pub(super) fn of_server(kind: &str, text: String) -> Self {
+        Self {
+            at_ms: now_ms(),
+            kind: kind.to_owned(),
+            text,
+            ..Self::default()
+        }
+    }
+
     /// What the stream of a fabric's events tells, with the cable of its port.
     pub(super) fn heard(map: &Map, event: monitor::events::Event) -> Self {
         let device = event.device.as_deref();
@@ -40,7 +61,9 @@ impl Event {
             kind: event.kind.name().to_owned(),
             text: event.text,
             device: event.device,
+            port: event.port,
             cable: end.and_then(at),
+            fields: event.fields,
         }
     }
 }
@@ -57,11 +80,10 @@ pub(super) fn between(map: &Map, before: &Sample, after: &Sample) -> Vec<Event> 
             });
             let (before, after_name) = (state_name(*before), state_name(*after));
             events.push(Event {
-                at_ms: 0,
-                kind: "link".to_owned(),
+                kind: Kind::Link.name().to_owned(),
                 text: format!("the cable {a} - {b} is {after_name}, was {before}"),
-                device: None,
                 cable: Some(cable),
+                ..Event::default()
             });
         }
     }
@@ -71,11 +93,10 @@ pub(super) fn between(map: &Map, before: &Sample, after: &Sample) -> Vec<Event> 
             let name = map.devices[device].name.clone();
             let what = if *after == 1 { "is in" } else { "has left" };
             events.push(Event {
-                at_ms: 0,
-                kind: "device".to_owned(),
+                kind: Kind::Device.name().to_owned(),
                 text: format!("{name} {what} the subnet"),
                 device: Some(name),
-                cable: None,
+                ..Event::default()
             });
         }
     }

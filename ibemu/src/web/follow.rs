@@ -12,14 +12,16 @@ use tokio::time::MissedTickBehavior;
 use wire::choice::Choice as _;
 
 use super::events::{self, Event};
+use super::live::Happenings;
 use super::map::Map;
 use super::sample::Sample;
-use super::site::{Live, Site, Source, now_ms};
+use super::site::{Live, Site, Source};
 use super::store::Recording;
 use crate::{sampling, verbs};
 
-/// How often the whole fabric is looked at while a cable is not Active.
+/// How often the whole fabric is looked at while a cable is not Active, and how much more seldom for each port.
 const REDISCOVERY: Duration = Duration::from_secs(2);
+const REDISCOVERY_A_PORT: Duration = Duration::from_millis(1);
 /// The state of a cable that packets may cross.
 const ACTIVE: u8 = 4;
 /// How often the supervisor is asked for processes.
@@ -58,13 +60,9 @@ async fn follow_events(live: &Live, map: &Map) -> Infallible {
     let (_stream, mut events) = match heard {
         Ok(heard) => heard,
         Err(error) => {
-            live.hub.event(Event {
-                at_ms: now_ms(),
-                kind: Kind::Listener.name().to_owned(),
-                text: format!("no traps are heard: {error:#}"),
-                device: None,
-                cable: None,
-            });
+            let text = format!("no traps are heard: {error:#}");
+            live.hub
+                .event(Event::of_server(Kind::Listener.name(), text));
             std::future::pending().await
         }
     };
@@ -81,6 +79,7 @@ async fn follow_samples(live: &Live, map: &Map, mut recording: Option<Recording>
     let mut snapshots = live.sampler.subscribe();
     let mut watch = Watch::default();
     let mut last: Option<Sample> = None;
+    let mut happenings = recording.is_some().then(|| live.hub.follow());
     while snapshots.changed().await.is_ok() {
         let snapshot = snapshots.borrow_and_update().clone();
         let sample = sample(live, map, &snapshot);
@@ -96,7 +95,8 @@ async fn follow_samples(live: &Live, map: &Map, mut recording: Option<Recording>
         live.hub.sample(&sample);
         let is_later = last.as_ref().is_none_or(|last| last.at_ms < sample.at_ms);
         if is_later && sample.failure.is_none() {
-            record(live, &mut recording, &snapshot);
+            let events = happenings.as_mut().map(Happenings::all);
+            record(live, &mut recording, &snapshot, &events.unwrap_or_default());
         }
         last = Some(sample);
     }
@@ -108,24 +108,20 @@ fn sample(live: &Live, map: &Map, snapshot: &Snapshot) -> Sample {
     places.follow(map, &snapshot.fabric);
     let sample = places.sample(&snapshot.fabric, &Frame::of(snapshot));
     Sample {
-        fill: places.fill(snapshot),
         failure: snapshot.collection.failure.clone(),
         ..sample
     }
 }
 
-/// Adds a snapshot to the file. If that cannot be, the page goes on without it, and says so.
-fn record(live: &Live, recording: &mut Option<Recording>, snapshot: &Snapshot) {
-    let added = recording.as_mut().map(|recording| recording.add(snapshot));
+/// Adds a snapshot, and what has happened since the one before, to the file. If that cannot be, the page goes on without it, and says so.
+fn record(live: &Live, recording: &mut Option<Recording>, snapshot: &Snapshot, events: &[Event]) {
+    let added = recording
+        .as_mut()
+        .map(|recording| recording.add(snapshot, events));
     if let Some(Err(error)) = added {
         *recording = None;
-        live.hub.event(Event {
-            at_ms: now_ms(),
-            kind: "record".to_owned(),
-            text: format!("nothing more is recorded: {error}"),
-            device: None,
-            cable: None,
-        });
+        let text = format!("nothing more is recorded: {error}");
+        live.hub.event(Event::of_server("record", text));
     }
 }
 
@@ -145,9 +141,9 @@ impl Watch {
             .map(|reading| reading.counters[Counter::LinkDowned])
             .sum();
         let is_news = downed != std::mem::replace(&mut self.downed, downed);
-        let is_due = self
-            .asked
-            .is_none_or(|asked| asked.elapsed() >= REDISCOVERY);
+        let ports: u32 = wire::convert::saturate(snapshot.fabric.ports.len());
+        let after = REDISCOVERY + REDISCOVERY_A_PORT * ports;
+        let is_due = self.asked.is_none_or(|asked| asked.elapsed() >= after);
         let is_whole = sample.state.iter().all(|&state| state == ACTIVE);
         let wants = is_news || is_due && !is_whole;
         if wants {

@@ -18,7 +18,7 @@ use super::sample::Sample;
 /// Events that wait for one page.
 const EVENTS_WAITING: usize = 256;
 /// Events that are kept for pages that are opened later.
-const EVENTS_KEPT: usize = 1000;
+const EVENTS_KEPT: usize = 4096;
 /// How often something is sent if nothing happens, so that a connection that is lost is noticed.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -63,6 +63,11 @@ impl Hub {
         kept.iter().cloned().collect()
     }
 
+    /// The events from now on.
+    pub(super) fn follow(&self) -> Happenings {
+        Happenings(self.events.subscribe())
+    }
+
     /// What one page is told from now on: `sample` and `happened`.
     pub(super) fn listen(&self) -> Sse<impl Stream<Item = Result<Message, Infallible>> + use<>> {
         let mut samples = self.sample.subscribe();
@@ -89,6 +94,24 @@ impl Hub {
             Some((Ok(message), (samples, events)))
         });
         Sse::new(messages).keep_alive(KeepAlive::new().interval(ALIVE))
+    }
+}
+
+/// The events since the last look, the latest [`EVENTS_WAITING`] at most.
+#[derive(Debug)]
+pub(super) struct Happenings(broadcast::Receiver<Event>);
+
+impl Happenings {
+    /// All that have come since.
+    pub(super) fn all(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            match self.0.try_recv() {
+                Ok(event) => events.push(event),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => return events,
+            }
+        }
     }
 }
 

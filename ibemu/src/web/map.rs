@@ -18,6 +18,8 @@ pub(super) struct Map {
     pub(super) arrangement: String,
     /// Links are so many times slower than their width and speed say.
     pub(super) time_scale: f64,
+    /// Data lanes that every port supports.
+    pub(super) vls: u8,
     /// Switches and hosts.
     pub(super) devices: Vec<Device>,
     /// Cables.
@@ -93,6 +95,7 @@ impl Map {
             }
             .to_owned(),
             time_scale: if links.unpaced { 1.0 } else { links.time_scale },
+            vls: links.vls,
             devices: devices
                 .map(|(device, place)| Device {
                     name: device.name.clone(),

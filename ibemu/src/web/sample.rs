@@ -21,8 +21,7 @@ pub(super) struct Sample {
     /// Errors and discards a second, of both ends.
     pub(super) errors: Vec<f32>,
     /// How full the fullest lane of the input buffers is, in thousandths: of those at `b`, which take what `a` sends, and of those
-    /// at `a`. Devices tell it every few seconds, and it is not kept: empty for a moment of the past.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// at `a`. Devices tell it every few seconds.
     pub(super) fill: Vec<[u16; 2]>,
     /// By device of the map: whether the subnet manager knows it.
     pub(super) present: Vec<u8>,
@@ -103,19 +102,14 @@ impl Places {
         sample
     }
 
-    /// How full the lanes at each cable's ends are.
-    pub(super) fn fill(&self, snapshot: &Snapshot) -> Vec<[u16; 2]> {
-        let fullest = |place: Option<usize>| {
+    /// How full a lane is at each cable's ends, as [`Sample::fill`] tells it of the fullest one.
+    pub(super) fn lane(&self, snapshot: &Snapshot, vl: usize) -> Vec<[u16; 2]> {
+        let share = |place: Option<usize>| {
             let port = snapshot.fabric.ports.get(place?)?;
             let lanes = snapshot.devices.get(port.node)?.lanes.get(&port.number)?;
-            Some(
-                lanes
-                    .iter()
-                    .map(|lane| lane.input_share)
-                    .fold(0.0, f64::max),
-            )
+            Some(lanes.get(vl)?.input_share)
         };
-        let of = |place| thousandths(fullest(place).unwrap_or(0.0), 1.0);
+        let of = |place| thousandths(share(place).unwrap_or(0.0), 1.0);
         self.cables.iter().map(|&[a, b]| [of(b), of(a)]).collect()
     }
 
@@ -145,6 +139,8 @@ impl Places {
         // Readings are not quite as far apart as the time between them says.
         let waits = waits.map(|wait| thousandths(wait, TICKS).min(1000));
         sample.wait.push(waits);
+        let [a, b] = points.map(|point| point.map_or(0, |point| point.fill));
+        sample.fill.push([b, a]);
         #[expect(clippy::cast_possible_truncation, reason = "shown with few digits")]
         sample.errors.push((errors[0] + errors[1]) as f32);
     }

@@ -57,6 +57,7 @@ pub(super) struct Series {
     at_ms: Vec<u64>,
     load: Vec<[u16; 2]>,
     wait: Vec<[u16; 2]>,
+    fill: Vec<[u16; 2]>,
     errors: Vec<f32>,
 }
 
@@ -66,6 +67,7 @@ impl Series {
         self.at_ms.push(sample.at_ms);
         self.load.extend(&sample.load);
         self.wait.extend(&sample.wait);
+        self.fill.extend(&sample.fill);
         self.errors.extend(&sample.errors);
     }
 }
@@ -146,13 +148,36 @@ impl Site {
 
     /// The last sample that is not later than that, else the first one.
     pub(super) fn sample_at(&self, at_ms: u64) -> Option<Sample> {
+        self.at(at_ms, |map, fabric, frame| {
+            let mut places = Places::default();
+            places.follow(map, fabric);
+            places.sample(fabric, frame)
+        })
+    }
+
+    /// Looks at the structure of the fabric and the frame of a moment: the last one that is not later, else the first one.
+    pub(super) fn at<T>(
+        &self,
+        at_ms: u64,
+        look: impl FnOnce(&Map, &monitor::model::Fabric, &monitor::Frame) -> T,
+    ) -> Option<T> {
         self.past(|map, history| {
             let frame = history.frame_at(at_ms)?;
             let fabric = history.fabric_at(frame.at_ms)?;
-            let mut places = Places::default();
-            places.follow(map, fabric);
-            Some(places.sample(fabric, frame))
+            Some(look(map, fabric, frame))
         })
+    }
+
+    /// How full one lane is at each cable's ends now.
+    ///
+    /// # Errors
+    /// If this is a stored history.
+    pub(super) fn lane(&self, vl: usize) -> Result<Vec<[u16; 2]>, Failure> {
+        let live = self.live()?;
+        let snapshot = live.sampler.current();
+        let mut places = live.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.follow(self.map(), &snapshot.fabric);
+        Ok(places.lane(&snapshot, vl))
     }
 
     /// A cable in the ten minutes before a moment, or now.

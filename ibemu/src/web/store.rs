@@ -17,7 +17,7 @@ use crate::usage::UsageError;
 /// How long a recording becomes at most, and the most of one that is read, bytes.
 const BYTES_MAX: u64 = 2 << 30;
 /// Events that are found in a history at most.
-const EVENTS_MAX: usize = 1000;
+const EVENTS_MAX: usize = 4096;
 
 /// A file that is written.
 #[derive(Debug)]
@@ -44,11 +44,19 @@ impl Recording {
         Ok(Self(recorder))
     }
 
-    /// Adds a sample.
+    /// Adds a sample, and what has happened since the one before.
     ///
     /// # Errors
     /// If it cannot be written, or the file is as long as it may become.
-    pub(super) fn add(&mut self, snapshot: &Snapshot) -> Result<(), HistoryError> {
+    pub(super) fn add(
+        &mut self,
+        snapshot: &Snapshot,
+        events: &[Event],
+    ) -> Result<(), HistoryError> {
+        for event in events {
+            let value = serde_json::to_value(event).map_err(std::io::Error::from)?;
+            self.0.event(event.at_ms, &value)?;
+        }
         self.0.add(snapshot)
     }
 }
@@ -58,7 +66,7 @@ impl Recording {
 pub(super) struct Stored {
     pub(super) map: Map,
     pub(super) history: History,
-    /// What has changed from one of its samples to the next.
+    /// What has happened, as it was recorded; of a file without events, what has changed from one sample to the next.
     pub(super) events: Vec<Event>,
 }
 
@@ -88,7 +96,16 @@ impl Stored {
         if history.is_empty() {
             bail!("it holds no sample");
         }
-        let events = events_of(&map, &history);
+        let mut events = Vec::new();
+        for (at_ms, event) in history.events() {
+            let event = Event::deserialize(event);
+            let event = event.with_context(|| format!("its event of {at_ms} is not one"))?;
+            let cable = event.cable.filter(|&cable| cable < map.cables.len());
+            events.push(Event { cable, ..event });
+        }
+        if events.is_empty() {
+            events = events_of(&map, &history);
+        }
         Ok(Self {
             map,
             history,

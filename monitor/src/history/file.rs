@@ -12,21 +12,26 @@ use crate::model::{Fabric, Snapshot};
 /// What a file begins with.
 const MAGIC: [u8; 8] = *b"ibemuhis";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic and version.
 const HEAD_LEN: usize = 12;
 /// Tag, length and check sum of a chunk.
 const CHUNK_HEAD_LEN: usize = 9;
 /// The longest chunk, bytes.
 const CHUNK_MAX: usize = 64 << 20;
+/// The longest event, bytes.
+const EVENT_BYTES_MAX: usize = 16 << 10;
 /// The most ports of a frame.
 const PORTS_MAX: usize = 1 << 18;
-/// Place and six rates.
-const RATES_LEN: usize = 28;
+/// Place, six rates, and how full the fullest lane is.
+const ROW_LEN: usize = 30;
+/// A lane that is full.
+const FULL: u16 = 1000;
 /// Tags of chunks.
 const FABRIC: u8 = 1;
 const FRAME: u8 = 2;
 const ABOUT: u8 = 3;
+const EVENT: u8 = 4;
 
 /// Why a file is no history.
 #[derive(Debug, Error)]
@@ -99,6 +104,21 @@ impl<W: Write> Recorder<W> {
         self.chunk(ABOUT, &payload)
     }
 
+    /// Adds an event: when, milliseconds since 1970, and what.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn event(&mut self, at_ms: u64, event: &serde_json::Value) -> Result<(), HistoryError> {
+        let mut payload = at_ms.to_le_bytes().to_vec();
+        serde_json::to_writer(&mut payload, event).map_err(io::Error::from)?;
+        if payload.len() > EVENT_BYTES_MAX {
+            return Err(HistoryError::Full {
+                limit: u64_of(EVENT_BYTES_MAX),
+            });
+        }
+        self.chunk(EVENT, &payload)
+    }
+
     /// Adds a sample.
     ///
     /// # Errors
@@ -126,9 +146,10 @@ impl<W: Write> Recorder<W> {
         payload.extend(frame.points.iter().map(|point| point.state));
         for (place, point) in (0u32..).zip(&frame.points) {
             let rates = rates(point);
-            if rates != [0.0; 6] {
+            if rates != [0.0; 6] || point.fill != 0 {
                 payload.extend(place.to_le_bytes());
                 payload.extend(rates.iter().flat_map(|rate| rate.to_le_bytes()));
+                payload.extend(point.fill.to_le_bytes());
             }
         }
         self.chunk(FRAME, &payload)
@@ -176,6 +197,9 @@ impl History {
             }
             recorder.frame(frame)?;
         }
+        for (at_ms, event) in &self.events {
+            recorder.event(*at_ms, event)?;
+        }
         recorder.finish().map(drop)
     }
 
@@ -216,6 +240,14 @@ impl History {
                 ABOUT => {
                     let about = serde_json::from_slice(payload);
                     history.about = Some(about.map_err(|_| damaged("is no JSON"))?);
+                }
+                EVENT if payload.len() > EVENT_BYTES_MAX => {
+                    return Err(damaged("is an event that is too long"));
+                }
+                EVENT => {
+                    let (at_ms, json) = moment(payload).ok_or(damaged("has no moment"))?;
+                    let event = serde_json::from_slice(json);
+                    history.push_event(at_ms, event.map_err(|_| damaged("is no JSON"))?);
                 }
                 _ => return Err(damaged("is of an unknown kind")),
             }
@@ -286,7 +318,7 @@ fn frame(payload: &[u8]) -> Option<Frame> {
             ..Point::default()
         })
         .collect();
-    let rows = rest[4 + ports..].chunks(RATES_LEN);
+    let rows = rest[4 + ports..].chunks(ROW_LEN);
     for row in rows {
         let point = points.get_mut(usize_of(number(row, 0)?))?;
         let rate = |at: usize| {
@@ -301,9 +333,16 @@ fn frame(payload: &[u8]) -> Option<Frame> {
             xmit_wait_per_s: rate(4)?,
             errors_per_s: rate(5)?,
             state: point.state,
+            fill: fill(row).filter(|&fill| fill <= FULL)?,
         };
     }
     Some(Frame { at_ms, points })
+}
+
+/// How full the fullest lane is, by the row of a port.
+fn fill(row: &[u8]) -> Option<u16> {
+    let raw = row.get(ROW_LEN - 2..)?.first_chunk()?;
+    Some(u16::from_le_bytes(*raw))
 }
 
 /// Whether every place names something.

@@ -5,12 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use e2e::{Fabric, diags};
+use e2e::{Fabric, Transport, diags};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 
-use super::{Server, quiet};
+use super::Server;
 
 /// How long the page may take on a loaded machine where it is asked only whether it comes.
 pub(super) const SHOWN: Duration = Duration::from_secs(60);
@@ -101,7 +101,7 @@ pub(super) async fn write(page: &Client, css: &str, text: &str) {
 
 #[test]
 fn the_page_shows_the_fabric_as_the_command_and_stock_tools_do() {
-    let fabric = quiet("fat-tree-4-3");
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &["--no-ip", "--lmc", "1"]);
     let server = Server::of(&fabric, &["--control"]);
     let driver = Driver::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -113,8 +113,11 @@ fn the_page_shows_the_fabric_as_the_command_and_stock_tools_do() {
         page.goto(&server.url).await.expect("the page");
         shows_all(&page).await;
         shows_a_path(&page, &fabric).await;
+        shows_paths_side_by_side(&page, &fabric).await;
         shows_counters(&page, &fabric).await;
+        shows_lanes(&page).await;
         shows_a_pulled_cable(&page, &fabric).await;
+        goes_back_in_time(&page).await;
         is_usable_by_keyboard(&page).await;
         is_accessible(&page).await;
         page.close().await.expect("the browser closes");
@@ -152,10 +155,14 @@ async fn shows_a_path(page: &Client, fabric: &Fabric) {
     click(page, "#paths form button[type=submit]").await;
     let shown = "return document.querySelector('#paths [data-hops]')?.dataset.hops";
     let shown = until(page, SHOWN, "a path", shown).await;
-    let told = fabric
-        .call(&["path", "h0.0.0", "h3.1.1", "--json"])
-        .success()
-        .json();
+    let told = told_path(fabric, &[]);
+    assert_eq!(shown, json!(told));
+}
+
+/// The hops that `ibemu path` tells, as the page names them.
+fn told_path(fabric: &Fabric, options: &[&str]) -> String {
+    let arguments = [&["path", "h0.0.0", "h3.1.1", "--json"], options].concat();
+    let told = fabric.call(&arguments).success().json();
     let end = |port: &Value| {
         port.as_u64()
             .map(|port| port.to_string())
@@ -174,7 +181,69 @@ async fn shows_a_path(page: &Client, fabric: &Fabric) {
             )
         })
         .collect();
-    assert_eq!(shown, json!(hops.join(" ")));
+    hops.join(" ")
+}
+
+/// The paths to all LIDs of a host stand side by side, and are drawn in one colour each.
+async fn shows_paths_side_by_side(page: &Client, fabric: &Fabric) {
+    click(page, "#paths form button:nth-of-type(2)").await;
+    let shown = "return document.querySelector('#paths [data-ways]')?.dataset.ways";
+    let shown = until(page, SHOWN, "two paths", shown).await;
+    let told = ["0", "1"].map(|offset| told_path(fabric, &["--dlid-offset", offset]));
+    assert_ne!(told[0], told[1], "two ways");
+    assert_eq!(shown, json!(told.join(";")));
+    let columns = "return document.querySelectorAll('#paths th').length";
+    assert_eq!(
+        page.execute(columns, Vec::new()).await.expect("a table"),
+        json!(3)
+    );
+    // The first way alone has fewer cables than both.
+    let marked = "return Number(/, (\\d+) cables marked/.exec(document.querySelector('fabric-map canvas').getAttribute('aria-label'))?.[1] ?? 0)";
+    let both = until(page, SHOWN, "marks", &format!("{marked} || null")).await;
+    click(page, "#paths .ways button").await;
+    let fewer =
+        format!("const marked = (() => {{ {marked} }})(); return marked > 0 && marked < {both}");
+    until(page, SHOWN, "one way", &fewer).await;
+    click(page, "map-legend button").await;
+}
+
+/// Cables by the occupancy of one lane, and a cable's details: LIDs, rate, counters of both ends.
+async fn shows_lanes(page: &Client) {
+    let by_lane = "const by = document.querySelector('#layer'); by.value = 'fill'; by.dispatchEvent(new Event('change')); \
+                   const lane = document.querySelector('#lane'); lane.value = '1'; lane.dispatchEvent(new Event('change')); \
+                   return [...document.querySelector('#lane').options].map((option) => option.textContent)";
+    let lanes = until(page, SHOWN, "lanes", by_lane).await;
+    assert_eq!(
+        lanes,
+        json!(["the fullest", "VL 0", "VL 1", "VL 2", "VL 3"])
+    );
+    search(page, "h3.1.1:1").await;
+    let ends = "const titles = [...document.querySelectorAll('#details summary')].map((it) => it.textContent); \
+                return titles.length === 2 && titles.join()";
+    let ends = until(page, SHOWN, "both ends", ends).await;
+    assert!(ends.as_str().expect("text").contains("h3.1.1:1"), "{ends}");
+    let rate = "return [...document.querySelectorAll('#details dd')].some((it) => it.textContent === '4x qdr')";
+    until(page, SHOWN, "its width and speed", rate).await;
+    let graphs = "return document.querySelectorAll('#details canvas.spark').length === 2";
+    until(page, SHOWN, "ten minutes", graphs).await;
+}
+
+/// The first sample is shown with what had happened by then, and what happens now again.
+async fn goes_back_in_time(page: &Client) {
+    let back = "const range = document.querySelector('#time'); range.dispatchEvent(new Event('focus')); \
+                if (Number(range.min) > -3) return false; \
+                range.value = range.min; range.dispatchEvent(new Event('input')); return true";
+    until(page, SHOWN, "a past", back).await;
+    let then = "return document.querySelector('#state').textContent.includes('as of ') \
+                && ![...document.querySelectorAll('#events li')].some((item) => item.textContent.includes('is pulled'))";
+    until(page, SHOWN, "the past", then).await;
+    search(page, "h3.1.1").await;
+    let rates = "const port = document.querySelector('#details [data-port=\"1\"]'); return port !== null && !port.textContent.includes('PortXmitData')";
+    until(page, SHOWN, "rates of then", rates).await;
+    click(page, "time-line button").await;
+    let now = "return !document.querySelector('#state').textContent.includes('as of ') \
+               && [...document.querySelectorAll('#events li')].some((item) => /s0\\.0\\.0:1 .*Down/.test(item.textContent))";
+    until(page, SHOWN, "now", now).await;
 }
 
 /// The drawer's counters are those that stock perfquery reads. The requests of both are counted, too: what

@@ -76,7 +76,7 @@ fn a_host_that_is_sent_too_much_shows_as_a_tree_of_congestion_in_light_and_in_da
     let fabric = Fabric::up(
         Transport::Udp,
         "fat-tree-4-3",
-        &["--no-ip", "--time-scale", "1000"],
+        &["--no-ip", "--time-scale", "1000", "--lmc", "2"],
     );
     let server = Server::of(&fabric, &[]);
     let traffic = Traffic::to_one_host(&fabric);
@@ -93,8 +93,12 @@ fn a_host_that_is_sent_too_much_shows_as_a_tree_of_congestion_in_light_and_in_da
         album.keep(&page, "web.png").await;
         a_path(&page).await;
         album.keep(&page, "web-path.png").await;
+        ways(&page).await;
+        album.keep(&page, "web-paths.png").await;
         lanes(&page).await;
         album.keep(&page, "web-lanes.png").await;
+        pulled(&page, &fabric).await;
+        album.keep(&page, "web-events.png").await;
         page.close().await.expect("the browser closes");
         let page = driver.browser(&[WINDOW, "--force-dark-mode"]).await;
         page.goto(&server.url).await.expect("the page");
@@ -139,9 +143,30 @@ async fn a_path(page: &Client) {
     until(page, SHOWN, "a path", shown).await;
 }
 
+/// The ways to all LIDs of a host.
+async fn ways(page: &Client) {
+    click(page, "#paths form button:nth-of-type(2)").await;
+    let shown =
+        "return document.querySelector('#paths [data-ways]')?.dataset.ways.split(';').length === 4";
+    until(page, SHOWN, "four ways", shown).await;
+    tidy(page, "fat-tree-4-3").await;
+}
+
+/// A cable is pulled: it is marked, and what happens then is listed.
+async fn pulled(page: &Client, fabric: &Fabric) {
+    click(page, "#tab-events").await;
+    let _ = fabric.call(&["link", "down", "s0.1.0:2"]).success();
+    let down = "return document.querySelector('fabric-map canvas').getAttribute('aria-label').includes(', 1 down')";
+    until(page, SHOWN, "a cable that is Down", down).await;
+    let told = "const kinds = new Set([...document.querySelectorAll('#events li')].map((item) => item.dataset.kind)); \
+                return ['trap', 'link', 'sweep', 'routing'].every((kind) => kinds.has(kind))";
+    until(page, SHOWN, "what happens then", told).await;
+    tidy(page, "fat-tree-4-3").await;
+}
+
 /// The lanes of the port to the host, which are full.
 async fn lanes(page: &Client) {
-    click(page, "#paths form button:last-of-type").await;
+    click(page, "map-legend button").await;
     search(page, "s2.0.0").await;
     click(page, "#details summary[data-key='Counters of port 3']").await;
     let shown = "const port = document.querySelector('#details [data-port=\"3\"]'); \

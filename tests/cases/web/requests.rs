@@ -1,9 +1,10 @@
 //! What is answered to whom.
 
 use std::net::TcpListener;
+use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Outcome, within};
+use e2e::{Fabric, Outcome, Transport, within};
 use serde_json::{Value, json};
 
 use super::{Server, quiet, without_fabric};
@@ -183,6 +184,20 @@ fn what_is_asked_is_what_the_command_says() {
     });
     let device = server.get(&format!("/api/device?name={from}")).json();
     assert_eq!(device["guid"], fabric.device(from)["guid"]);
+    let lids = server.get("/api/lids").json();
+    let mut positions = map["devices"].as_array().unwrap().iter();
+    let position = positions.position(|it| it["name"] == from);
+    let own = lids
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|range| range["device"] == json!(position));
+    assert_eq!(own.unwrap()["lid"], fabric.device(from)["lid"]);
+    let lane = server.get("/api/lane?vl=0").json();
+    assert_eq!(
+        lane.as_array().unwrap().len(),
+        map["cables"].as_array().unwrap().len()
+    );
     assert_eq!(device["is_present"], true);
     let leaf = path["hops"][1]["node"].as_str().unwrap();
     let tables = server.get(&format!("/api/tables?name={leaf}")).json();
@@ -233,6 +248,12 @@ fn what_is_asked_is_what_the_command_says() {
         ("/api/device?name=nobody", 404, "there is no node nobody"),
         ("/api/path?from=nobody&to=x", 404, "there is no node nobody"),
         ("/api/series?cable=99999", 404, "there are cables 0 to"),
+        ("/api/lane?vl=15", 404, "there are data lanes 0 to"),
+        (
+            "/api/device?name=nobody&at=1",
+            404,
+            "there is no node nobody",
+        ),
         ("/api/series?cable=x", 400, "cable"),
         ("/api/nothing", 404, "docs/formats.md"),
     ] {
@@ -269,11 +290,18 @@ fn a_recording_is_shown_without_its_fabric_and_what_is_damaged_is_refused() {
     let good = path("history");
     let server = Server::of(&fabric, &["--record", &good]);
     let map = server.get("/api/map").json();
-    let (first, last) = within(SAMPLED, "two samples", || {
+    // What has happened by then is recorded with the next sample.
+    within(SAMPLED, "an event", || {
+        let events = server.get("/api/events").json();
+        let is_any = events.as_array().is_some_and(|events| !events.is_empty());
+        is_any.then_some(()).ok_or(events.to_string())
+    });
+    let heard_at = server.get("/api/span").json()["last_ms"].as_u64();
+    let (first, last) = within(SAMPLED, "two samples later", || {
         let span = server.get("/api/span").json();
         let end = |key: &str| span[key].as_u64().unwrap_or(0);
         let (first, last) = (end("first_ms"), end("last_ms"));
-        (last > first)
+        (last > first && Some(last) > heard_at)
             .then_some((first, last))
             .ok_or(span.to_string())
     });
@@ -296,9 +324,23 @@ fn a_recording_is_shown_without_its_fabric_and_what_is_damaged_is_refused() {
         server.get(&format!("/api/sample?at={first}")).json(),
         sample
     );
+    // What was known of a device then; of its counters a history keeps the rates.
+    let host = format!("/api/device?name=h0&port=1&at={first}");
+    let device = server.get(&host).json();
+    assert_eq!(device["ports"][0]["state"], "active", "{device}");
+    assert_eq!(device["ports"][0]["peer"], "s0:1");
+    assert_eq!(device["ports"][0]["counters"], Value::Null);
+    assert_eq!(
+        server.get("/api/lids").json()[0]["count"],
+        1,
+        "LIDs are those of the last sample"
+    );
+    // A trap listener is told of at the start, and nothing else has happened.
+    let events = server.get("/api/events").json();
+    assert_eq!(events[0]["kind"], "listener", "{events}");
     for path in [
         "/api/stream",
-        "/api/device?name=x",
+        "/api/lane?vl=0",
         "/api/path?from=a&to=b",
         "/metrics",
     ] {
@@ -400,6 +442,82 @@ fn traffic_is_started_seen_and_stopped_and_nothing_else_is_started_by_its_name()
             .contains("infiniband_switch_port_transmit_data_bytes_total{"),
         "{metrics:?}"
     );
+    drop(server);
+    fabric.down();
+}
+
+#[test]
+fn sweeps_routing_connections_processes_and_drops_are_told_as_ibemu_events_tells_them() {
+    let options = ["--no-ip", "--qos", "vlarb01", "--vls", "4"];
+    let fabric = Fabric::up(Transport::Udp, "star-4", &options);
+    let server = Server::of(&fabric, &[]);
+    let is_told = |kind: &str, holds: &dyn Fn(&Value) -> bool| {
+        let events = server.get("/api/events").json();
+        let found = events.as_array().and_then(|events| {
+            let mut of_kind = events.iter().filter(|event| event["kind"] == kind);
+            of_kind.find(|event| holds(event)).cloned()
+        });
+        found.ok_or_else(|| events.to_string())
+    };
+    let _ = within(SAMPLED, "traps are heard", || {
+        is_told("listener", &|event| event["device"] != Value::Null)
+    });
+    let connect = ["qos", "connect", "h2", "h3", "--rate", "64M"];
+    let _ = fabric.call(&connect).success();
+    let admitted = within(SAMPLED, "a connection", || is_told("connection", &|_| true));
+    assert_eq!(admitted["device"], "h2");
+    assert_eq!(admitted["fields"]["outcome"], "admitted");
+    let _ = fabric.call(&["link", "down", "s0:4"]).success();
+    let cut = within(SAMPLED, "a sweep with its cause", || {
+        is_told("sweep", &|event| {
+            event["fields"]["cause"] == "trap 128 of s0"
+        })
+    });
+    assert_eq!(cut["fields"]["controller"], "controller");
+    let routed = within(SAMPLED, "tables are written", || {
+        is_told("routing", &|_| true)
+    });
+    assert!(routed["fields"]["engine"].is_string(), "{routed}");
+    let _ = fabric.call(&["restart", "h1"]).success();
+    let ended = within(SAMPLED, "a process", || {
+        is_told("process", &|event| event["device"] == "h1")
+    });
+    assert!(ended["fields"]["restarts"].is_u64(), "{ended}");
+    // A datagram to a LID that nobody has is dropped by the switch, which tells the reason.
+    let _ = e2e::diags(&fabric, "h0", &["perfquery", "-t", "200", "9999", "1"]);
+    let dropped = within(SAMPLED, "a drop by reason", || {
+        is_told("drop", &|event| event["device"] == "s0")
+    });
+    let reasons = dropped["fields"]["reasons"].as_object().unwrap();
+    assert!(!reasons.is_empty(), "{dropped}");
+    drop(server);
+    fabric.down();
+}
+
+/// Nobody else has the page's usual port in a network namespace of its own.
+#[test]
+fn up_with_web_serves_the_page_at_its_usual_address_and_an_interrupt_leaves_the_fabric_up() {
+    let fabric = Fabric::planned(Transport::Udp);
+    let up = fabric.up_command("star-2", &["--no-ip", "--web"]);
+    let alone = "ip link set lo up && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", alone]);
+    command.arg(up.get_program()).args(up.get_args());
+    let variables = up.get_envs();
+    command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let mut server = Server::start(command);
+    assert_eq!(server.address.to_string(), "127.0.0.1:8480");
+    let pid = server.child.id().to_string();
+    let inside = format!("--net=/proc/{pid}/ns/net");
+    let mut asked = Command::new("nsenter");
+    asked.args([&inside, "curl", "-sS", "--max-time", "60", "-H"]);
+    asked.args([&server.bearer(), "http://127.0.0.1:8480/api/map"]);
+    let map = Outcome::of(&mut asked).success().json();
+    assert_eq!(map["devices"].as_array().map(Vec::len), Some(3));
+    let _ = Outcome::of(Command::new("kill").args(["-s", "INT", &pid])).success();
+    let ended = server.child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+    assert_eq!(fabric.status()["links"]["active"], 2);
     drop(server);
     fabric.down();
 }

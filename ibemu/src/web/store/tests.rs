@@ -22,6 +22,7 @@ fn map() -> Map {
         topology: "t".to_owned(),
         arrangement: "forces".to_owned(),
         time_scale: 100.0,
+        vls: 4,
         devices: vec![device("h0", 1), device("h1", 2)],
         cables: vec![Cable {
             a: 0,
@@ -59,16 +60,39 @@ fn snapshot(at_ms: u64, is_active: bool) -> Snapshot {
     }
 }
 
-/// What is written of a cable that is pulled.
-fn written() -> Vec<u8> {
+/// What is written of a cable that is pulled, with these events.
+fn written_with(events: &[Event]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut recording = Recording::create(&path, &map()).unwrap();
-    recording.add(&snapshot(1000, true)).unwrap();
-    recording.add(&snapshot(2000, false)).unwrap();
+    recording.add(&snapshot(1000, true), &[]).unwrap();
+    recording.add(&snapshot(2000, false), events).unwrap();
     let again = Recording::create(&path, &map()).unwrap_err().to_string();
     assert!(again.contains("is there already"), "{again}");
     std::fs::read(&path).unwrap()
+}
+
+fn written() -> Vec<u8> {
+    written_with(&[])
+}
+
+#[test]
+fn events_are_stored_as_they_were_heard_and_name_no_cable_that_is_not_there() {
+    let event = |cable| Event {
+        at_ms: 1500,
+        kind: "trap".to_owned(),
+        text: "a trap".to_owned(),
+        device: Some("h0".to_owned()),
+        port: Some(1),
+        cable: Some(cable),
+        fields: [("number".to_owned(), 128.into())].into(),
+    };
+    let stored = Stored::parse(&written_with(&[event(0), event(7)])).unwrap();
+    let without = Event {
+        cable: None,
+        ..event(7)
+    };
+    assert_eq!(stored.events, [event(0), without]);
 }
 
 #[test]
