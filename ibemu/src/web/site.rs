@@ -34,7 +34,7 @@ pub(super) enum Source {
     /// A fabric that is up.
     Live(Box<Live>, Map),
     /// A file.
-    Stored(Stored),
+    Stored(Box<Stored>),
 }
 
 /// A fabric that is up.
@@ -100,7 +100,7 @@ impl Site {
     pub(super) fn of_history(stored: Stored) -> Self {
         Self {
             control: false,
-            source: Source::Stored(stored),
+            source: Source::Stored(Box::new(stored)),
         }
     }
 

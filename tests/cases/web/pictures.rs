@@ -170,6 +170,7 @@ async fn lanes(page: &Client) {
     search(page, "s2.0.0").await;
     click(page, "#details summary[data-key='Counters of port 3']").await;
     let shown = "const port = document.querySelector('#details [data-port=\"3\"]'); \
-                 return port !== null && port.querySelectorAll('table').length > 1";
+                 if (port === null || port.querySelectorAll('table').length < 2) return false; \
+                 port.scrollIntoView(); return true";
     until(page, SHOWN, "lanes", shown).await;
 }
