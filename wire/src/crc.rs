@@ -8,10 +8,14 @@
 //! All start from ones, take the low bit of each byte first and are complemented at the end. The
 //! numbers here are as the specification prints them: their big-endian bytes go on the wire.
 
+mod folding;
+
 use std::sync::LazyLock;
 
 use crc::{Algorithm, Crc, Table};
 use crc_fast::CrcParams;
+
+use folding::Polynomial;
 
 use crate::{bth::Bth, grh::Grh, lrh::Lnh, lrh::Lrh, types::Vl};
 
@@ -27,16 +31,18 @@ const VCRC_ALGORITHM: Algorithm<u16> = Algorithm {
     residue: 0,
 };
 
-/// For short packets: 16 tables of 256 entries, 8 KiB.
+/// By carry-less multiplication: VCRC's polynomial times `x^16`, and that of ICRC.
+static VCRC: Polynomial = Polynomial::new((VCRC_ALGORITHM.poly as u32) << 16);
+static ICRC: Polynomial = Polynomial::new(0x04c1_1db7);
+
+/// Where that is not to be had, for short packets: 16 tables of 256 entries, 8 KiB.
 static SLICED: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&VCRC_ALGORITHM);
 
-/// For long packets: carry-less multiplication.
+/// The same for long packets: what other processors have of that kind.
 static FOLDED: LazyLock<CrcParams> =
     LazyLock::new(|| CrcParams::new("VCRC", 16, 0x100b, 0xffff, true, 0xffff, 0));
 
-/// From how many bytes on folding is faster than slicing (measured by `benches/crc.rs`: equal at
-/// 288 bytes, six times at 2 KiB). A management datagram, of 288, is folded: the tables are 128 lines of a
-/// cache that other processes use between two of them.
+/// From how many bytes on the latter is faster.
 const FOLD_FROM: usize = 256;
 
 /// Computes what is computed once a process, and asks the processor what it can do, which takes tens of
@@ -50,6 +56,18 @@ pub fn prepare() {
 #[inline]
 #[must_use]
 pub fn vcrc(packet: &[u8]) -> u16 {
+    match folding::update(&VCRC, u16::MAX.into(), packet) {
+        Some(register) => {
+            let [low, high, ..] = (!register).to_le_bytes();
+            u16::from_be_bytes([low, high])
+        }
+        None => vcrc_by_tables(packet),
+    }
+}
+
+/// [`vcrc`] of what cannot be folded.
+#[cold]
+fn vcrc_by_tables(packet: &[u8]) -> u16 {
     if packet.len() < FOLD_FROM {
         return SLICED.checksum(packet).swap_bytes();
     }
@@ -168,8 +186,17 @@ pub fn icrc(packet: &[u8]) -> u32 {
         ones(0, 0xf0);
     }
     ones(bth_at + 4, 0xff);
+    let folded = folding::update(&ICRC, u32::MAX, head);
+    let folded = folded.and_then(|register| folding::update(&ICRC, register, rest));
+    let icrc = folded.map_or_else(|| icrc_by_tables(head, rest), |register| !register);
+    icrc.swap_bytes()
+}
+
+/// The CRC of what cannot be folded, in two parts.
+#[cold]
+fn icrc_by_tables(head: &[u8], rest: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(head);
     hasher.update(rest);
-    hasher.finalize().swap_bytes()
+    hasher.finalize()
 }
