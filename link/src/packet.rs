@@ -70,15 +70,27 @@ impl Packet {
         tail: Time,
         packet: &DataPacket<'_>,
     ) -> Result<Self, PoolError> {
-        Ok(Self {
+        let payload = pool.insert(packet.body())?;
+        Ok(Self::with_payload(payload, head, tail, packet))
+    }
+
+    /// The same where its payload is in the pool already.
+    #[inline]
+    pub(crate) fn with_payload(
+        payload: Payload,
+        head: Time,
+        tail: Time,
+        packet: &DataPacket<'_>,
+    ) -> Self {
+        Self {
             lrh: *packet.lrh(),
             reserved: reserved_bits(packet.bytes()),
             vcrc: packet.vcrc(),
-            payload: pool.insert(packet.body())?,
+            payload,
             head,
             tail,
             entered: head,
-        })
+        }
     }
 
     /// Its length from LRH to VCRC, in bytes.
@@ -118,6 +130,7 @@ impl Packet {
     }
 
     /// A copy with a header of its own and the same payload.
+    #[inline]
     pub fn share(&self, pool: &mut Pool) -> Self {
         Self {
             payload: pool.share(&self.payload),

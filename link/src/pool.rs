@@ -16,6 +16,12 @@ use crate::Time;
 /// Slot sizes in bytes. 320 holds a management packet, the larger ones a packet of each MTU with
 /// all its headers.
 const SIZES: [usize; 7] = [64, 128, 320, 640, 1152, 2176, 4224];
+/// By length in units of [`UNIT`], rounded up: the smallest size that has room.
+const SIZE_OF_UNITS: [u8; SIZES[SIZES.len() - 1] / UNIT + 1] = sizes_of_units();
+/// Every size is a multiple of it, in bytes.
+const UNIT: usize = 64;
+/// By size: the binary logarithm of the number of slots in a chunk.
+const CHUNK_SHIFTS: [u32; SIZES.len()] = chunk_shifts();
 /// Bytes of one chunk of slots, about.
 const CHUNK_BYTES: usize = 32 * 1024;
 /// How often the use of slots is reviewed, nanoseconds.
@@ -187,6 +193,7 @@ impl Pool {
     ///
     /// # Panics
     /// At the 65,536th handle on one payload: more than any switch has ports.
+    #[inline]
     pub fn share(&mut self, payload: &Payload) -> Payload {
         self.live += 1;
         if payload.class == NO_BYTES {
@@ -233,7 +240,8 @@ impl Pool {
             len,
             max: Self::PAYLOAD_BYTES_MAX,
         };
-        let class_at = SIZES.iter().position(|&size| len <= size).ok_or(too_long)?;
+        let class = *SIZE_OF_UNITS.get(len.div_ceil(UNIT)).ok_or(too_long)?;
+        let class_at = usize::from(class);
         let slot = match self.classes[class_at].free.pop() {
             Some(slot) => slot,
             None => self.grow(class_at)?,
@@ -242,7 +250,7 @@ impl Pool {
         self.live += 1;
         self.most = self.most.max(self.live);
         Ok(Payload {
-            class: u8::try_from(class_at).map_err(|_| too_long)?,
+            class,
             slot,
             len: u16::try_from(len).map_err(|_| too_long)?,
         })
@@ -294,16 +302,40 @@ impl Pool {
 /// The number of slots in a chunk: a power of two, so that finding one is a shift.
 #[inline]
 const fn slots_a_chunk(class: usize) -> usize {
-    1 << (CHUNK_BYTES / SIZES[class]).ilog2()
+    1 << CHUNK_SHIFTS[class]
+}
+
+const fn chunk_shifts() -> [u32; SIZES.len()] {
+    let mut shifts = [0; SIZES.len()];
+    let mut class = 0;
+    while class < SIZES.len() {
+        shifts[class] = (CHUNK_BYTES / SIZES[class]).ilog2();
+        class += 1;
+    }
+    shifts
+}
+
+const fn sizes_of_units() -> [u8; SIZES[SIZES.len() - 1] / UNIT + 1] {
+    let mut sizes = [0; _];
+    let (mut units, mut class) = (0, 0u8);
+    while units < sizes.len() {
+        if units * UNIT > SIZES[class as usize] {
+            class += 1;
+        }
+        sizes[units] = class;
+        units += 1;
+    }
+    sizes
 }
 
 /// Chunk of a payload and the offset in it.
 #[inline]
 fn place(payload: &Payload) -> (usize, usize) {
     let class = usize::from(payload.class);
-    let count = slots_a_chunk(class);
+    let shift = CHUNK_SHIFTS[class];
     let slot = payload.slot as usize;
-    (slot / count, slot % count * SIZES[class])
+    let in_chunk = slot & ((1 << shift) - 1);
+    (slot >> shift, in_chunk * SIZES[class])
 }
 
 #[cfg(test)]

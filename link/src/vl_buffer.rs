@@ -7,33 +7,44 @@
 use std::collections::VecDeque;
 
 use crate::credits::{ReceiveCredits, SendCredits};
-use crate::{Packet, Time};
+use crate::{Packet, Payload, Time};
 
-/// Packets in order, the first of them in place.
+/// Packets in order. One that comes while there is none is in place; it is not moved, and neither are those
+/// behind it.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     first: Option<Packet>,
-    /// Those behind it; empty where there is no first.
+    /// Those behind it, or all where it has gone.
     rest: VecDeque<Packet>,
 }
 
 impl Fifo {
     #[inline]
     pub(crate) fn front(&self) -> Option<&Packet> {
-        self.first.as_ref()
+        self.first.as_ref().or_else(|| self.rest.front())
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first.is_none() && self.rest.is_empty()
     }
 
-    #[inline]
-    pub(crate) fn push_back(&mut self, packet: Packet) {
-        if self.first.is_none() {
-            self.first = Some(packet);
+    /// Adds a packet; what it gives is where it lies.
+    #[inline(always)]
+    pub(crate) fn push_back(&mut self, packet: Packet) -> &mut Packet {
+        if self.is_empty() {
+            self.first.insert(packet)
         } else {
-            self.rest.push_back(packet);
+            self.rest.push_back_mut(packet)
+        }
+    }
+
+    /// Takes the head out, of which only the payload is wanted.
+    #[inline]
+    pub(crate) fn pop_payload(&mut self) -> Option<Payload> {
+        match self.first.take() {
+            None => Some(self.rest.pop_front()?.payload),
+            Some(first) => Some(first.payload),
         }
     }
 
@@ -47,9 +58,10 @@ impl Fifo {
 
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Packet> {
-        let packet = self.first.take()?;
-        self.first = self.rest.pop_front();
-        Some(packet)
+        match self.first.take() {
+            None => self.rest.pop_front(),
+            first => first,
+        }
     }
 }
 
@@ -130,13 +142,14 @@ impl VlQueue {
             .is_some_and(|packet| self.credits.allows(packet.blocks()))
     }
 
-    #[inline]
-    pub(crate) fn push(&mut self, now: Time, packet: Packet) {
+    /// Adds a packet; what it gives is where it lies.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, now: Time, packet: Packet) -> &mut Packet {
         if self.queue.is_empty() {
             self.head_since = now;
         }
         self.used += u32::from(packet.blocks());
-        self.queue.push_back(packet);
+        self.queue.push_back(packet)
     }
 
     /// Takes the head out of the queue; its blocks stay taken until [`VlQueue::free`].
@@ -145,6 +158,14 @@ impl VlQueue {
         let packet = self.queue.pop_front()?;
         self.head_since = now;
         Some(packet)
+    }
+
+    /// The same where only the payload is wanted.
+    #[inline]
+    pub(crate) fn pop_payload(&mut self, now: Time) -> Option<Payload> {
+        let payload = self.queue.pop_payload()?;
+        self.head_since = now;
+        Some(payload)
     }
 
     /// Frees the blocks of a packet that was popped.

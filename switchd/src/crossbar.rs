@@ -279,12 +279,13 @@ impl Plane {
     /// Moves a unicast head into an output VL.
     #[inline]
     fn move_head(&mut self, now: Time, from: PortVl, output: PortVl) {
-        let Some(mut packet) = self.ports[from.port.index() - 1].take(from.vl) else {
+        let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) else {
             return;
         };
-        self.cross(now, &mut packet);
-        self.release_buffer(now, from, packet.blocks(), packet.tail);
-        self.ports[output.port.index() - 1].enqueue(now, output.vl, packet);
+        let tail = self.crossed_at(now, &packet);
+        self.release_buffer(now, from, packet.blocks(), tail);
+        let port = &mut self.ports[output.port.index() - 1];
+        port.enqueue_crossed(now, output.vl, packet, now, tail);
     }
 
     /// Puts a copy of a multicast head into an output VL.
@@ -292,40 +293,42 @@ impl Plane {
         let Some(head) = self.ports[from.port.index() - 1].input(from.vl) else {
             return;
         };
-        let mut copy = head.share(&mut self.pool);
+        let tail = self.crossed_at(now, head);
+        let copy = head.share(&mut self.pool);
         self.copies_made += 1;
-        self.cross(now, &mut copy);
-        self.ports[output.port.index() - 1].enqueue(now, output.vl, copy);
+        let port = &mut self.ports[output.port.index() - 1];
+        port.enqueue_crossed(now, output.vl, copy, now, tail);
     }
 
     /// Removes a multicast head that has gone to all its ports.
     fn finish_head(&mut self, now: Time, from: PortVl) {
-        let Some(mut packet) = self.ports[from.port.index() - 1].take(from.vl) else {
+        let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) else {
             return;
         };
         self.replicated += 1;
-        self.cross(now, &mut packet);
-        self.release_buffer(now, from, packet.blocks(), packet.tail);
+        let tail = self.crossed_at(now, &packet);
+        self.release_buffer(now, from, packet.blocks(), tail);
         packet.release(&mut self.pool);
     }
 
-    /// Sets the times of passing the crossbar: the packet's last byte comes out when it has come in
+    /// When the last byte of a packet that enters the crossbar now comes out: when it has come in
     /// and when the crossbar has had time for all of it. As on a link, the VCRC counts if the
     /// ports' configuration says so.
     #[inline]
-    fn cross(&self, now: Time, packet: &mut Packet) {
+    fn crossed_at(&self, now: Time, packet: &Packet) -> Time {
         let ps_per_byte = self.timing.crossbar_ps_per_byte;
-        packet.head = now;
-        if ps_per_byte != 0 {
-            let vcrc = if self.port_config.vcrc_takes_time {
-                0
-            } else {
-                wire::packet::VCRC_LEN
-            };
-            let bytes = u64_of(packet.bytes() - vcrc);
-            let through = now + bytes.saturating_mul(ps_per_byte) / 1000;
-            packet.tail = packet.tail.max(through);
+        if ps_per_byte == 0 {
+            return packet.tail;
         }
+        let vcrc = if self.port_config.vcrc_takes_time {
+            0
+        } else {
+            wire::packet::VCRC_LEN
+        };
+        let bytes = u64_of(packet.bytes() - vcrc);
+        packet
+            .tail
+            .max(now + bytes.saturating_mul(ps_per_byte) / 1000)
     }
 
     /// Frees the buffer of a packet that leaves its input VL, now or when its tail has left.

@@ -110,13 +110,27 @@ impl Port {
 
     /// Puts a packet into the output queue of VL `vl`, whose room [`Port::admits`] has shown.
     #[inline]
-    pub fn enqueue(&mut self, now: Time, vl: Vl, mut packet: Packet) {
+    pub fn enqueue(&mut self, now: Time, vl: Vl, packet: Packet) {
+        let (head, tail) = (packet.head, packet.tail);
+        self.enqueue_crossed(now, vl, packet, head, tail);
+    }
+
+    /// The same for a packet that has passed a crossbar: its first byte can be sent on at `head`, its
+    /// last comes out at `tail`.
+    #[inline(always)]
+    pub fn enqueue_crossed(&mut self, now: Time, vl: Vl, packet: Packet, head: Time, tail: Time) {
+        // Changed where it lies: a packet of which parts have just been written is slow to move.
+        let packet = if vl == Vl::MANAGEMENT {
+            self.management_out.push_back_mut(packet)
+        } else {
+            self.vl_buffers[vl.index()].output.push(now, packet)
+        };
         packet.set_vl(vl);
+        packet.head = head;
+        packet.tail = tail;
         if vl == Vl::MANAGEMENT {
-            self.management_out.push_back(packet);
             return;
         }
-        self.vl_buffers[vl.index()].output.push(now, packet);
         self.refresh(vl);
         self.note_stall(now);
     }

@@ -209,13 +209,13 @@ impl Port {
             if !buffer.credits.arrive(blocks) {
                 return Err(DropReason::BufferOverrun);
             }
-            match Packet::from_checked(pool, arrival.head, arrival.tail, &packet) {
-                Ok(packet) => buffer.queue.push_back(packet),
-                Err(_) => {
-                    self.free(lrh.vl, blocks);
-                    return Err(DropReason::PoolFull);
-                }
-            }
+            let Ok(payload) = pool.insert(packet.body()) else {
+                self.free(lrh.vl, blocks);
+                return Err(DropReason::PoolFull);
+            };
+            let (head, tail) = (arrival.head, arrival.tail);
+            let queue = &mut buffer.queue;
+            queue.push_back(Packet::with_payload(payload, head, tail, &packet));
         }
         self.arrived |= 1 << lrh.vl.get();
         self.count_received(lrh.dlid, lrh.pkt_len_words);

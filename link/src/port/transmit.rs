@@ -1,11 +1,11 @@
 //! From VL output queues to a frame: the order of packets, under credits and pacing.
 
-use wire::{Delimiter, FlowOp, Format, RecordKind, Training, Vl};
+use wire::{Delimiter, FlowOp, Format, Lrh, RecordKind, Training, Vl};
 
 use crate::credits::flow_control_packet;
 use crate::port::Port;
 use crate::vl_buffer::VlBuffers;
-use crate::{FrameBuf, Packet, Pool, PortState, Time};
+use crate::{FrameBuf, Pool, PortState, Time};
 
 /// A VL without credits repeats its credit update this many times a keep-alive.
 const STARVED_UPDATE_FRACTION: u64 = 16;
@@ -156,7 +156,8 @@ impl Port {
             let out = frame.push_record(RecordKind::Data, packet.bytes())?;
             packet.emit(pool, out);
             let packet = self.management_out.pop_front()?;
-            self.sent(now, packet, frame, pool);
+            self.sent(now, packet.lrh, packet.tail, frame);
+            packet.release(pool);
             self.answer_sent(now, pool);
             return Some(Vl::MANAGEMENT);
         }
@@ -166,7 +167,8 @@ impl Port {
         let vl = self.arbiter.pick(self.sendable)?;
         let buffer = &mut self.vl_buffers[vl.index()].output;
         let packet = buffer.head()?;
-        let bytes = packet.bytes();
+        let (lrh, tail) = (packet.lrh, packet.tail);
+        let bytes = lrh.packet_bytes();
         match packet.handed() {
             Some(handed) => frame.hand(handed).then_some(())?,
             None => {
@@ -176,8 +178,8 @@ impl Port {
         }
         let blocks = packet.blocks();
         buffer.credits.spend(blocks);
-        let packet = buffer.pop(now)?;
-        let gone_at = self.sent(now, packet, frame, pool);
+        pool.release(buffer.pop_payload(now)?);
+        let gone_at = self.sent(now, lrh, tail, frame);
         if gone_at > now && self.pacer.is_exact() {
             self.leaving = Some((vl, blocks, gone_at));
         } else {
@@ -200,31 +202,25 @@ impl Port {
         }
     }
 
-    /// Counts a packet that has been put into a frame. Returns when its last byte leaves.
+    /// Counts a packet that has been put into a frame, whose last byte comes in at `tail`. Returns when
+    /// that leaves.
     #[inline]
-    fn sent(
-        &mut self,
-        now: Time,
-        packet: Packet,
-        frame: &mut FrameBuf<'_>,
-        pool: &mut Pool,
-    ) -> Time {
-        let gone_at = self.pacer.spend(now, packet.bytes(), packet.tail);
+    fn sent(&mut self, now: Time, lrh: Lrh, tail: Time, frame: &mut FrameBuf<'_>) -> Time {
+        let gone_at = self.pacer.spend(now, lrh.packet_bytes(), tail);
         frame.set_tail(gone_at);
         let spec = &mut self.counts.spec;
         spec.xmit_pkts += 1;
-        spec.xmit_data_words += u64::from(packet.lrh.pkt_len_words);
-        if packet.lrh.vl == Vl::MANAGEMENT {
+        spec.xmit_data_words += u64::from(lrh.pkt_len_words);
+        if lrh.vl == Vl::MANAGEMENT {
             spec.vl15_xmit_pkts += 1;
-            spec.vl15_xmit_data_words += u64::from(packet.lrh.pkt_len_words);
+            spec.vl15_xmit_data_words += u64::from(lrh.pkt_len_words);
         }
-        if packet.lrh.dlid.is_multicast() {
+        if lrh.dlid.is_multicast() {
             spec.multicast_xmit_pkts += 1;
         } else {
             spec.unicast_xmit_pkts += 1;
         }
-        self.counts.details.count_sent(&packet.lrh);
-        packet.release(pool);
+        self.counts.details.count_sent(&lrh);
         gone_at
     }
 
