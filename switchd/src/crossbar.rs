@@ -213,6 +213,9 @@ impl Plane {
     /// Serves the queue of an output VL that may have got room.
     pub(crate) fn serve(&mut self, now: Time, output: PortVl) {
         let queue = self.index(output);
+        if self.queues[queue].len() == 1 && self.serve_only(now, output, queue) {
+            return;
+        }
         while let Some(&from) = self.queues[queue].front() {
             let input = &self.ports[from.port.index() - 1];
             // A queued input VL has a head; without one it waits for nothing.
@@ -238,6 +241,54 @@ impl Plane {
             self.advance(now, from);
         }
         self.clear_waiting(output);
+    }
+
+    /// Serves a queue that one input VL is in: as long as its heads want this output VL they go without
+    /// leaving and joining the queue each time. Returns whether that is all: the output VL has no room for the next.
+    #[inline]
+    fn serve_only(&mut self, now: Time, output: PortVl, queue: usize) -> bool {
+        let Some(&from) = self.queues[queue].front() else {
+            return false;
+        };
+        let index = self.index(from);
+        let is_plain = self.timing.crossbar_ps_per_byte == 0
+            && !self.partitions.checks_any_out()
+            && !self.partitions.checks_in(from.port)
+            && self.pending_copies[index].is_empty();
+        let mut moved = false;
+        while is_plain && self.leads_to(now, from, output) {
+            let head = self.ports[from.port.index() - 1].input(from.vl);
+            let bytes = head.map_or(0, Packet::bytes);
+            match self.ports[output.port.index() - 1].admits(output.vl, bytes) {
+                Admission::Full => return true,
+                Admission::Drop(_) => break,
+                Admission::Room => self.move_head(now, from, output),
+            }
+            moved = true;
+        }
+        if moved {
+            // What is at the head now has not waited here.
+            self.queues[queue].pop_front();
+            self.clear_waiting(output);
+            self.heads[index] = Head::Free;
+            self.advance(now, from);
+        }
+        false
+    }
+
+    /// Whether the head of an input VL is whole, and a unicast packet that leaves by an output VL now.
+    #[inline]
+    fn leads_to(&self, now: Time, from: PortVl, output: PortVl) -> bool {
+        let input = &self.ports[from.port.index() - 1];
+        input.input(from.vl).is_some_and(|head| {
+            let sl_to_vl = self.ports[output.port.index() - 1].sl_to_vl();
+            head.tail <= now
+                && head.head + self.timing.routing_delay_ns <= now
+                && !input.is_expired(now, head.entered)
+                && self.linear.lookup(head.lrh.dlid) == output.port
+                && !head.lrh.dlid.is_multicast()
+                && sl_to_vl.map(from.port, head.lrh.sl) == output.vl
+        })
     }
 
     /// Serves the queues of all output VLs of a port.
