@@ -3,20 +3,23 @@
 # unloaded round trip, on veth, over UDP and in shared memory, with aggregation and without. The transports take
 # turns, run by run, so that their ratios are of the same minutes. Needs root (veth).
 #
-# usage: [TRANSPORTS="veth udp shm"] benches/live.sh [SECONDS] [RUNS]
+# usage: [TRANSPORTS="veth udp shm"] [FRAMES="many 1"] benches/live.sh [SECONDS] [RUNS]
+# A transport may name another build: TRANSPORTS="veth@before/target/release/ibemu veth".
 # prints one line a run, then the medians, and those of the ratios to the first transport, run by run
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${1:-5} runs=${2:-5}
 read -ra transports <<<"${TRANSPORTS:-veth udp shm}"
-ibemu=${IBEMU:-target/release/ibemu}
+read -ra frames <<<"${FRAMES:-many 1}"
 bench=bench$$ scratch=$(mktemp -d)
+# The program that a transport names, or the one of this build.
+build_of() { [[ $1 == *@* ]] && echo "${1#*@}" || echo "${IBEMU:-target/release/ibemu}"; }
 finish() {
-    for fabric in "${fabrics[@]}"; do "$ibemu" down --fabric "$fabric" >/dev/null 2>&1 || true; done
+    for fabric in "${!fabrics[@]}"; do "${fabrics[$fabric]}" down --fabric "$fabric" >/dev/null 2>&1 || true; done
     rm -r "$scratch"
 }
-fabrics=()
+declare -A fabrics=()
 trap finish EXIT
 
 # Clock ticks of CPU that a process has used.
@@ -36,17 +39,19 @@ print(device["pid"] if sys.argv[2] == "pid" else device["frames"]["sent"])' "$2"
 hz=$(getconf CLK_TCK)
 row() { printf '%-5s %-6s %3s %12s %12s %12s %14s %16s %14s\n' "$@"; }
 row link frame run 'packets/s' 'frames/s' 'sleeps/s' 'switch us/pkt' 'all CPU us/pkt' 'RTT median us'
-for frame in many 1; do
-    for transport in "${transports[@]}"; do
-        fabric=$bench-$transport-$frame
-        fabrics+=("$fabric")
-        options=(--transport "$transport" --unpaced --buffer 131072 --fabric "$fabric")
+for frame in "${frames[@]}"; do
+    for at in "${!transports[@]}"; do
+        fabric=$bench-$at-$frame
+        ibemu=$(build_of "${transports[at]}")
+        fabrics[$fabric]=$ibemu
+        options=(--transport "${transports[at]%%@*}" --unpaced --buffer 131072 --fabric "$fabric")
         [[ $frame == 1 ]] && options+=(--frame-packets 1)
         "$ibemu" up star-2 "${options[@]}" >/dev/null 2>&1
     done
     for ((run = 1; run <= runs; run++)); do
-        for transport in "${transports[@]}"; do
-            fabric=$bench-$transport-$frame
+        for at in "${!transports[@]}"; do
+            transport=${transports[at]} fabric=$bench-$at-$frame
+            ibemu=$(build_of "$transport")
             switch=$(of_device "$fabric" s0 pid) one=$(of_device "$fabric" h0 pid) other=$(of_device "$fabric" h1 pid)
             sent=$(of_device "$fabric" s0 sent) slept=$(sleeps "$switch")
             before=$(ticks "$switch") hosts=$(($(ticks "$one") + $(ticks "$other")))
@@ -67,14 +72,14 @@ print(total["delivered"], int(total["packets_per_second"]))' "$report")
             echo "$transport $frame $run $rate $cost $trip" >>"$scratch/runs"
         done
     done
-    for transport in "${transports[@]}"; do "$ibemu" down --fabric "$bench-$transport-$frame" >/dev/null; done
+    for at in "${!transports[@]}"; do "$(build_of "${transports[at]}")" down --fabric "$bench-$at-$frame" >/dev/null; done
 done
-python3 - "$scratch/runs" "${transports[@]}" <<'PYTHON'
+python3 - "$scratch/runs" "${frames[*]}" "${transports[@]}" <<'PYTHON'
 import statistics
 import sys
 
 rows = [line.split() for line in open(sys.argv[1])]
-first, *others = sys.argv[2:]
+first, *others = sys.argv[3:]
 names = ("packets/s", "switch us/pkt", "RTT us")
 
 
@@ -86,7 +91,7 @@ def told(values, form):
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-for frame in ("many", "1"):
+for frame in sys.argv[2].split():
     for transport in (first, *others):
         columns = zip(names, zip(*runs(transport, frame)))
         print(transport, frame, *(f"{name} {told(values, '.3f')}" for name, values in columns), sep="  ")

@@ -149,7 +149,16 @@ fn links_switches_and_hosts_are_lost_and_come_back_under_opensm() {
 
 #[test]
 fn a_second_opensm_takes_over_when_the_first_dies_and_lids_stay() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--sm", "none"]);
+    a_second_opensm_takes_over(Transport::Udp);
+}
+
+#[test]
+fn a_second_opensm_takes_over_in_shared_memory_too() {
+    a_second_opensm_takes_over(Transport::Shm);
+}
+
+fn a_second_opensm_takes_over(transport: Transport) {
+    let fabric = Fabric::up(transport, "fat-tree-4-2", &["--sm", "none"]);
     let master = OpenSm::start(&fabric, "h0.0", &["-p", "9"]);
     let mut next = OpenSm::spawn(&fabric, "h3.1", &["-p", "5"]);
     next.await_standby(LIMIT, "the second stands by", 1);
