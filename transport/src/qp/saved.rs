@@ -18,6 +18,8 @@ pub(crate) struct Saved {
     pub(crate) kind: SavedKind,
     /// The part of the answer that is still to be sent.
     pub(crate) pending: Option<Pending>,
+    /// The last packet of the answer has been sent before.
+    pub(crate) was_sent: bool,
 }
 
 /// What is still to be sent of an answer, as packets of it.
@@ -69,13 +71,14 @@ impl SavedRequests {
         self.ring.clear();
     }
 
-    /// Whether one more can be kept: not if the oldest is still to be answered.
+    /// Whether one more can be kept: not if the oldest has not been answered yet. One whose answer is only to be sent again gives way: the
+    /// peer has had it, if late, as it would ask for no more otherwise.
     pub(crate) fn has_room(&self) -> bool {
         !self.ring.is_full()
             || self
                 .ring
                 .get(0)
-                .is_some_and(|oldest| oldest.pending.is_none())
+                .is_some_and(|oldest| oldest.pending.is_none() || oldest.was_sent)
     }
 
     /// Keeps a request that is to be answered; [`Self::has_room`] must hold.

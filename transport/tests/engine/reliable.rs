@@ -1,6 +1,7 @@
 //! What makes a connection reliable, and what it does when nothing helps (IBA 9.7).
 
 mod endings;
+mod late;
 
 use transport::{Data, QpState, SendOperation, Status};
 use wire::{NakCode, Service, Syndrome};

@@ -108,6 +108,7 @@ impl QueuePair {
         match written {
             Ok(Ok(len)) => {
                 if let Some(saved) = self.responder.saved.pending_mut() {
+                    saved.was_sent |= is_last;
                     saved.pending = (!is_last).then_some(Pending {
                         next: pending.next + 1,
                         ..pending

@@ -262,6 +262,7 @@ impl QueuePair {
             msn: self.responder.msn,
             kind,
             pending: Some(Pending { first: 0, next: 0 }),
+            was_sent: false,
         });
     }
 }
