@@ -72,6 +72,7 @@ unsafe fn region(
 ) -> Result<RegionInit> {
     // SAFETY: as the caller promises.
     let pd = unsafe { &*pd };
+    is_mapped(addr.addr(), length)?;
     Ok(RegionInit {
         pd: pd.handle,
         address: u64::try_from(addr.addr()).map_err(|_| Errno::INVAL)?,
@@ -79,6 +80,36 @@ unsafe fn region(
         iova,
         access: access & !HINTS,
     })
+}
+
+/// Pages that one look covers.
+const PAGES_A_LOOK: usize = 4096;
+
+/// Looks whether a range of addresses is mapped in all its pages, as a kernel does that pins them.
+///
+/// # Errors
+/// `EFAULT` if it is not, `EINVAL` if it goes beyond the last address.
+fn is_mapped(start: usize, length: usize) -> Result<()> {
+    let end = start.checked_add(length).ok_or(Errno::INVAL)?;
+    let page = rustix::param::page_size();
+    let mut found = [0; PAGES_A_LOOK];
+    let mut at = start - start % page;
+    while at < end {
+        let bytes = (end - at).min(PAGES_A_LOOK * page);
+        // SAFETY: it does not touch the range, and writes a byte for each page of it, for which there is room.
+        let outcome = unsafe {
+            libc::mincore(
+                core::ptr::without_provenance_mut(at),
+                bytes,
+                found.as_mut_ptr(),
+            )
+        };
+        if outcome != 0 {
+            return Err(Errno::FAULT);
+        }
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Registers memory that requests and peers know by other addresses; null if that fails.
