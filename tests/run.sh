@@ -20,7 +20,7 @@ needed=(
     ip:iproute2 tshark:tshark opensm:opensm ibsim:ibsim-utils ibnetdiscover:infiniband-diags cc:gcc
     ping:iputils-ping ibdiagnet:ibutils nm:binutils ibv_devinfo:ibverbs-utils ib_send_bw:perftest
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
-    rping:rdmacm-utils fi_pingpong:libfabric-bin
+    rping:rdmacm-utils fi_pingpong:libfabric-bin qperf:qperf NPopenmpi:netpipe-openmpi
     iperf3:iperf3 python3:python3 curl:curl debootstrap:debootstrap buildah:buildah
     chromium:chromium chromedriver:chromium-driver npm:npm openssl:openssl
 )

@@ -7,6 +7,8 @@ mod killed;
 pub(crate) mod mpi;
 mod perftest;
 mod pyverbs;
+mod qperf;
+mod refused;
 mod run;
 mod ucx;
 

@@ -184,6 +184,30 @@ fn backlogged_connections_and_best_effort_get_their_slots() {
     fabric.down();
 }
 
+/// Server and client of programs with a promise and of those without.
+const PROMISED: [&str; 2] = ["h4", "h1"];
+const BESIDE: [&str; 2] = ["h5", "h2"];
+
+/// perftest's program on a service level, for so many seconds. A message is a packet of 17 slots; an acknowledgement may be late by
+/// 4.096 us * 2^20, four seconds.
+fn writes<'a>(level: &'a str, seconds: &'a str) -> Vec<&'a str> {
+    let message = [
+        "ib_write_bw",
+        "-F",
+        "-s",
+        "1024",
+        "-m",
+        "1024",
+        "-t",
+        "512",
+        "-u",
+        "20",
+        "-Q",
+        "1",
+    ];
+    [&message[..], &["-f", "1", "-D", seconds, "-S", level]].concat()
+}
+
 #[test]
 fn programs_of_verbs_get_the_slots_of_their_service_levels() {
     let fabric = bottleneck();
@@ -191,24 +215,10 @@ fn programs_of_verbs_get_the_slots_of_their_service_levels() {
     let promised = connect(&fabric, &["h1", "h4", "--rate", "800M"]);
     let slots = [2.0 * BEST_EFFORT, BEST_EFFORT];
     let levels = [service_level(&promised), "0".to_owned()];
-    let _programs =
-        [(["h4", "h1"], &levels[0]), (["h5", "h2"], &levels[1])].map(|(hosts, level)| {
-            // A message is a packet of 17 slots; an acknowledgement may be late by 4.096 us * 2^20, four seconds.
-            let message = [
-                "ib_write_bw",
-                "-F",
-                "-s",
-                "1024",
-                "-m",
-                "1024",
-                "-t",
-                "512",
-                "-u",
-                "20",
-            ];
-            let program = [&message[..], &["-D", "600", "-S", level]].concat();
-            start_pair(&fabric, hosts, &program)
-        });
+    let _programs = [
+        start_pair(&fabric, PROMISED, &writes(&levels[0], "600")),
+        start_pair(&fabric, BESIDE, &writes(&levels[1], "600")),
+    ];
     within(LIMIT, "both send", || {
         let sent = sent_slots(&fabric, &levels);
         match sent.iter().all(|slots| *slots > 2000.0) {
@@ -217,6 +227,42 @@ fn programs_of_verbs_get_the_slots_of_their_service_levels() {
         }
     });
     assert_shares(&fabric, &levels, &slots);
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+/// The bandwidth that a program of perftest prints, all of whose time another one sends on the other service level.
+fn figure_beside(fabric: &Fabric, measured: ([&str; 2], &str), other: ([&str; 2], &str)) -> f64 {
+    let _other = start_pair(fabric, other.0, &writes(other.1, "600"));
+    let level = [other.1.to_owned()];
+    within(LIMIT, "the other one sends", || {
+        let sent = sent_slots(fabric, &level)[0];
+        let now = sent_slots(fabric, &level)[0];
+        (now > sent).then_some(()).ok_or_else(|| format!("{now}"))
+    });
+    let (mut server, mut client) = start_pair(fabric, measured.0, &writes(measured.1, "5"));
+    let told = client.end().success().stdout;
+    let _ = server.end().success();
+    let mut rows = told.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(3)?.parse().ok().filter(|_| words[0] == "1024")
+    });
+    rows.next().unwrap_or_else(|| panic!("{told}"))
+}
+
+#[test]
+fn perftest_s_figures_are_the_shares_of_its_service_levels() {
+    let fabric = bottleneck();
+    let promised = connect(&fabric, &["h1", "h4", "--rate", "800M"]);
+    let level = service_level(&promised);
+    let (promised, beside) = ((PROMISED, level.as_str()), (BESIDE, "0"));
+    let figures = [
+        figure_beside(&fabric, promised, beside),
+        figure_beside(&fabric, beside, promised),
+    ];
+    // Four of ten slots and two of ten.
+    let share = figures[0] / figures.iter().sum::<f64>();
+    assert_within_5_percent("the promised share", share, 2.0 / 3.0);
     fabric.assert_no_errors_logged();
     fabric.down();
 }

@@ -85,13 +85,9 @@ const PATIENCE: [(&str, &str); 2] = [
 /// Devices are not to be taken for dead that wait for their turn.
 const UP: [&str; 2] = ["--silence-ms", "20000"];
 
-#[test]
-fn open_mpi_exchanges_between_all_ranks_over_connections_of_ucx() {
-    let folder = TempDir::new().expect("a folder");
-    let program = compiled("mpicc.openmpi", folder.path());
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &UP);
-    let hosts = all_hosts(&fabric);
-    assert_eq!(hosts.len(), 16);
+/// Open MPI's launcher for a rank beside each of some hosts, whose messages are those of UCX's connections.
+fn open_mpi(hosts: &[impl AsRef<str>]) -> Command {
+    let names: Vec<&str> = hosts.iter().map(AsRef::as_ref).collect();
     let mut command = Command::new("mpirun.openmpi");
     command
         .args(["--allow-run-as-root", "--mca", "plm_rsh_agent"])
@@ -108,9 +104,43 @@ fn open_mpi_exchanges_between_all_ranks_over_connections_of_ucx() {
                 .iter()
                 .flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
         )
-        .args(["--host", &hosts.join(",")])
-        .arg(&program);
+        .args(["--host", &names.join(",")]);
+    command
+}
+
+#[test]
+fn open_mpi_exchanges_between_all_ranks_over_connections_of_ucx() {
+    let folder = TempDir::new().expect("a folder");
+    let program = compiled("mpicc.openmpi", folder.path());
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &UP);
+    let hosts = all_hosts(&fabric);
+    assert_eq!(hosts.len(), 16);
+    let mut command = open_mpi(&hosts);
+    command.arg(&program);
     exchanges(&fabric, &mut command, &hosts);
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn netpipe_measures_two_ranks_and_finds_every_length_of_message_whole() {
+    let folder = TempDir::new().expect("a folder");
+    let fabric = Fabric::up(Transport::Shm, "star-2", &UP);
+    for (check, says) in [(None, " Mbps in "), (Some("-i"), "Integrity check passed")] {
+        let mut command = open_mpi(&["h0", "h1"]);
+        command
+            // Both eager messages and those whose receiver reads them.
+            .args(["NPopenmpi", "-u", "70000", "-n", "3", "-o"])
+            .arg(folder.path().join("netpipe"))
+            .args(check)
+            .env_remove("LD_LIBRARY_PATH")
+            .env("IBEMU", e2e::ibemu())
+            .env("IBEMU_FABRIC", fabric.name());
+        let told = Outcome::of(&mut command).success().to_string();
+        let rows = told.lines().filter(|line| line.contains(" times -->"));
+        let wrong: Vec<&str> = rows.clone().filter(|row| !row.contains(says)).collect();
+        assert!(wrong.is_empty() && rows.count() > 20, "{wrong:?}: {told}");
+    }
     fabric.assert_no_errors_logged();
     fabric.down();
 }

@@ -109,7 +109,26 @@ fn perftest_runs_with_every_size_of_message() {
             "ib_write_bw -a -n 5",
             "ib_send_bw -a -n 5 -e",
             "ib_read_bw -a -n 5",
+            "ib_send_bw -a -n 5 -b",
+            "ib_write_lat -a -n 5",
         ],
         SIZES,
     );
+}
+
+#[test]
+fn perftest_s_datagrams_come_to_a_group_that_it_joins_by_the_subnet_manager() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
+    // Both ends join, each of the other's group, and answer each other through it.
+    for program in [
+        "ib_send_lat -c UD -g -n 50 -s 64",
+        "ib_send_lat -c UD -g -n 50 -s 2000",
+    ] {
+        let words: Vec<&str> = program.split(' ').chain(OPTIONS).collect();
+        let printed = pair(&fabric, ["h0.0", "h3.1"], &words);
+        assert_eq!(rows(&printed).len(), 1, "{program}: {printed}");
+        assert!(printed.contains("MGID"), "{printed}");
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
 }
