@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 
 use netio::shared_memory::SharedMemory;
 use rustix::io::Errno;
@@ -12,6 +10,7 @@ use uverbs::entry::{COMPLETION_WORDS, Completion};
 use uverbs::ring::{Arming, Consumer, Layout};
 
 use crate::connection::{Result, errno};
+use crate::patience;
 
 #[derive(Debug)]
 struct Ring {
@@ -48,24 +47,10 @@ struct State {
     armed: Option<Arming>,
 }
 
-/// After so many polls without a completion a program that polls on leaves its processor to others, as those
-/// that it waits for may need it: hosts and switches are processes of this machine.
-const EMPTY_POLLS: u32 = 32;
-
-/// After so many, some milliseconds, it sleeps for a moment at each: programs of many processes that all poll would
-/// keep hosts and switches from running for longer than their peers wait.
-const IDLE_POLLS: u32 = 2048;
-/// It does so at once if it takes so long until this program has its processor again: others need it.
-const CROWDED: Duration = Duration::from_micros(200);
-/// How long it sleeps then.
-const NAP: Duration = Duration::from_micros(100);
-
 /// A completion queue.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     state: Mutex<State>,
-    /// Polls without a completion since the last one with any.
-    empty_polls: AtomicU32,
 }
 
 impl CompletionQueue {
@@ -78,7 +63,6 @@ impl CompletionQueue {
         };
         Ok(Self {
             state: Mutex::new(state),
-            empty_polls: AtomicU32::new(0),
         })
     }
 
@@ -103,25 +87,10 @@ impl CompletionQueue {
         }
         drop(state);
         match count {
-            0 => self.leave_processor(),
-            _ => self.empty_polls.store(0, Ordering::Relaxed),
+            0 => patience::wait(),
+            _ => patience::found(),
         }
         Ok(count)
-    }
-
-    fn leave_processor(&self) {
-        let empty = self.empty_polls.load(Ordering::Relaxed);
-        if empty < IDLE_POLLS {
-            self.empty_polls.store(empty + 1, Ordering::Relaxed);
-        }
-        if empty < EMPTY_POLLS {
-            return;
-        }
-        let left = Instant::now();
-        std::thread::yield_now();
-        if empty >= IDLE_POLLS || left.elapsed() >= CROWDED {
-            std::thread::sleep(NAP);
-        }
     }
 
     /// Asks to be told of the next completion.

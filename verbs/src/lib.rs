@@ -24,6 +24,7 @@ mod connection;
 pub mod environment;
 mod events;
 mod names;
+mod patience;
 mod rates;
 mod session;
 mod work_queue;

@@ -1,0 +1,148 @@
+//! What a program does that finds a completion queue empty, again and again: hosts and switches are processes of this machine, and
+//! need the processors that it would poll on.
+//!
+//! | polls without a completion | what a poll does |
+//! |---|---|
+//! | the first [`EMPTY_POLLS`] | it returns |
+//! | up to [`IDLE_POLLS`], some milliseconds | it leaves the processor to others; if it gets that back late, it sleeps for [`NAP`] |
+//! | more | it sleeps for [`NAP`] |
+//!
+//! A program whose completions have lately taken long to come, as those of a deep queue of long messages do, sleeps from the first on, for
+//! an eighth of that time: it is late by less than that, and would have polled for all of it.
+//!
+//! It is a thread that waits, whichever queues it polls in turn: one of them has a completion, and the wait is over.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Polls without a completion that cost nothing.
+const EMPTY_POLLS: u32 = 32;
+/// After so many a program sleeps for a moment at each: programs of many processes that all poll would keep hosts and switches from running
+/// for longer than their peers wait.
+const IDLE_POLLS: u32 = 2048;
+/// It does so at once if it takes so long until this program has its processor again: others need it.
+const CROWDED: Duration = Duration::from_micros(200);
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(100);
+/// Waits of this length are slept through.
+const LONG_NS: u64 = 2_000_000;
+/// The longest sleep of such a wait.
+const NAP_NS_MAX: u64 = 500_000;
+/// Parts of a usual wait that a sleep is one of.
+const NAPS_A_WAIT: u64 = 8;
+
+/// How a thread waits for completions.
+#[derive(Debug)]
+struct Patience {
+    /// Polls without a completion since the last one with any.
+    empty_polls: Cell<u32>,
+    /// When the wait began, once it has lasted for some polls.
+    began: Cell<Option<Instant>>,
+    /// How long waits have been lately, nanoseconds.
+    usual_ns: Cell<u64>,
+}
+
+thread_local! {
+    static PATIENCE: Patience = const { Patience::new() };
+}
+
+/// A poll of this thread's has found something.
+pub(crate) fn found() {
+    PATIENCE.with(Patience::found);
+}
+
+/// A poll of this thread's has found nothing.
+pub(crate) fn wait() {
+    PATIENCE.with(Patience::wait);
+}
+
+/// How long a poll sleeps of a wait that is usually so long.
+fn nap_ns(usual_ns: u64) -> Option<u64> {
+    (usual_ns >= LONG_NS).then(|| (usual_ns / NAPS_A_WAIT).min(NAP_NS_MAX))
+}
+
+/// The usual wait after one more of `ns`.
+fn usual_after(usual_ns: u64, ns: u64) -> u64 {
+    usual_ns / 2 + ns / 2
+}
+
+impl Patience {
+    const fn new() -> Self {
+        Self {
+            empty_polls: Cell::new(0),
+            began: Cell::new(None),
+            usual_ns: Cell::new(0),
+        }
+    }
+
+    fn found(&self) {
+        if self.empty_polls.replace(0) == 0 {
+            return;
+        }
+        let waited = self.began.take().map_or(0, |began| {
+            u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        });
+        self.usual_ns.set(usual_after(self.usual_ns.get(), waited));
+    }
+
+    fn wait(&self) {
+        let empty = self.empty_polls.get();
+        if empty < IDLE_POLLS {
+            self.empty_polls.set(empty + 1);
+        }
+        if empty < EMPTY_POLLS {
+            return;
+        }
+        let now = Instant::now();
+        if empty == EMPTY_POLLS {
+            self.began.set(Some(now));
+        }
+        if let Some(nap) = nap_ns(self.usual_ns.get()) {
+            return std::thread::sleep(Duration::from_nanos(nap));
+        }
+        std::thread::yield_now();
+        if empty >= IDLE_POLLS || now.elapsed() >= CROWDED {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The usual wait after these.
+    fn usual(waits: impl IntoIterator<Item = u64>) -> u64 {
+        waits.into_iter().fold(0, usual_after)
+    }
+
+    #[test]
+    fn long_waits_are_slept_through_in_parts_and_short_ones_not() {
+        assert_eq!(nap_ns(usual([60_000; 100])), None);
+        assert_eq!(nap_ns(usual([2_400_000; 100])), Some(299_999));
+        assert_eq!(nap_ns(usual([9_000_000; 3])), Some(500_000));
+    }
+
+    #[test]
+    fn a_program_whose_waits_become_short_polls_again_soon() {
+        let long = std::iter::repeat_n(9_000_000, 10);
+        let short = std::iter::repeat_n(20_000, 3);
+        assert!(nap_ns(usual(long.clone())).is_some());
+        assert_eq!(nap_ns(usual(long.chain(short))), None);
+    }
+
+    #[test]
+    fn a_wait_is_measured_from_when_polls_have_been_in_vain_for_long_to_a_completion() {
+        let patience = Patience::new();
+        for _ in 0..=EMPTY_POLLS {
+            patience.wait();
+        }
+        assert!(patience.began.get().is_some());
+        std::thread::sleep(Duration::from_millis(4));
+        patience.found();
+        let usual = patience.usual_ns.get();
+        assert!(usual >= 2_000_000, "{usual}");
+        patience.found();
+        assert_eq!(patience.usual_ns.get(), usual, "nobody has waited");
+    }
+}
