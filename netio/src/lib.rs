@@ -35,5 +35,6 @@ pub mod seqpacket;
 pub mod shared_memory;
 pub mod transport;
 pub mod tun;
+mod words;
 
 pub use error::NetError;

@@ -28,6 +28,7 @@ use thiserror::Error;
 use wire::convert::{u64_of, usize_of};
 
 use crate::shared_memory::SharedMemory;
+use crate::words;
 
 /// Words that entries may take.
 pub const CAPACITY: usize = 1 << 15;
@@ -174,8 +175,8 @@ impl Sender {
             .store(u64_of(frame.len()), Ordering::Relaxed);
         let (one, other) = self.ring.entries(self.head + 1..self.head + words);
         let (front, behind) = frame.split_at(frame.len().min(one.len() * 8));
-        write(one, front);
-        write(other, behind);
+        words::write(one, front);
+        words::write(other, behind);
         let reached = match other.is_empty() {
             true => place(self.head) + usize_of(words),
             false => CAPACITY,
@@ -342,8 +343,8 @@ impl Receiver {
             }
             let (one, other) = self.ring.entries(self.tail + 1..self.tail + words);
             let (front, behind) = into[..length].split_at_mut(length.min(one.len() * 8));
-            read(one, front);
-            read(other, behind);
+            words::read(one, front);
+            words::read(other, behind);
             self.take(words);
             return Ok(Some(length));
         }
@@ -395,33 +396,6 @@ impl Receiver {
 fn put_out(signal: &AtomicU64) -> bool {
     fence(Ordering::SeqCst);
     signal.load(Ordering::Relaxed) != 0 && signal.swap(0, Ordering::Relaxed) != 0
-}
-
-/// Writes bytes to words, the last of which may be filled up with zeros.
-#[inline]
-fn write(words: &[AtomicU64], bytes: &[u8]) {
-    let (whole, rest) = bytes.as_chunks();
-    for (word, bytes) in words.iter().zip(whole) {
-        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-    }
-    if let (false, Some(word)) = (rest.is_empty(), words.get(whole.len())) {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        word.store(u64::from_ne_bytes(last), Ordering::Relaxed);
-    }
-}
-
-/// Reads bytes from words.
-#[inline]
-fn read(words: &[AtomicU64], bytes: &mut [u8]) {
-    let (whole, rest) = bytes.as_chunks_mut();
-    let count = whole.len();
-    for (word, bytes) in words.iter().zip(whole) {
-        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-    }
-    if let (false, Some(word)) = (rest.is_empty(), words.get(count)) {
-        rest.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..rest.len()]);
-    }
 }
 
 #[cfg(test)]
