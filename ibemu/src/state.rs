@@ -18,6 +18,7 @@ use crate::adapters::AdapterNames;
 use crate::addresses::{self, HostAddress};
 use crate::cli::{Sm, Up};
 use crate::dir::{self, FabricDir};
+use crate::machines::Job;
 use crate::names::{self, CONTROLLERS, FabricName};
 use crate::net;
 use crate::process::ProcessRecord;
@@ -85,6 +86,9 @@ pub struct FabricState {
     /// The cables that are tunnels though the others are not: the smaller end of each.
     #[serde(default)]
     pub tunnels: BTreeSet<End>,
+    /// The job on whose machines it is; `None` on one machine.
+    #[serde(default)]
+    pub job: Option<Job>,
     /// What [`Self::addresses`] has computed.
     #[serde(skip)]
     addresses: OnceLock<Vec<HostAddress>>,
@@ -145,6 +149,7 @@ impl FabricState {
             sm_nodes: Vec::new(),
             namespaces,
             tunnels: BTreeSet::new(),
+            job: None,
             addresses: OnceLock::new(),
         };
         state.tunnels = state.choose_tunnels()?;
@@ -272,6 +277,9 @@ impl FabricState {
             bail!(
                 "of its {nodes} nodes the first {devices} are devices, and a further port or a cable is of none of them"
             );
+        }
+        if let Some(job) = &self.job {
+            job.check(devices)?;
         }
         if self.sm_nodes.len() > CONTROLLERS.len() {
             let controllers = self.sm_nodes.len();
