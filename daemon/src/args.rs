@@ -34,7 +34,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FABRIC_DIR")]
     pub dir: PathBuf,
 
-    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS[:UDPPORT], PORT=shm, PORT=tunnel:ADDRESS[:UDPPORT] or
+    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS, PORT=shm, PORT=tunnel:ADDRESS (each ADDRESS or ADDRESS:UDPPORT) or
     /// PORT=tunnel:fd:DESCRIPTOR, an inherited UDP socket; once for each
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,

@@ -4,11 +4,11 @@
 //!
 //! | a network | a tunnel |
 //! |---|---|
-//! | takes packets of some length only | cuts the stream of records anew wherever the path's MTU is reached ([`path`]) |
+//! | takes packets of some length only | cuts the stream of records anew wherever the path's MTU is reached (`path`) |
 //! | loses, reorders, repeats | repeats until the peer has it ([`link::retry`]) |
-//! | carries what others forge, damage, send again | seals every datagram ([`keys`]), and takes each number once ([`replay`]) |
+//! | carries what others forge, damage, send again | seals every datagram (`keys`), and takes each number once (`replay`) |
 //!
-//! [`session`] is all of that without sockets; here are the sockets. The records of a tunnel are the same as those of other links, so a
+//! `session` is all of that without sockets; here are the sockets. The records of a tunnel are the same as those of other links, so a
 //! port knows nothing of it.
 
 mod keys;
