@@ -177,7 +177,7 @@ pub static TARGETS: [Target; 33] = [
         ],
         drives: "every format of fixed length",
         layout: Layout::Bytes,
-        share: 281,
+        share: 273,
         run: packets::formats,
         seeds: seeds::formats,
     },
