@@ -65,19 +65,20 @@ for variant in "${variants[@]}"; do inside "$ibemu" down --fabric "$bench-$varia
 # A datagram lost, and not a whole bundle: bundles are cut before they are received.
 if inside iptables -A INPUT -p udp -m statistic --mode random --probability 0 -j DROP 2>/dev/null; then
     ip -n "$bench" link set lo gso_max_segs 1
-    for probability in 0 0.001 0.01; do
+    for per_mille in 0 1 10; do
+        variant=lossy-$per_mille
         inside iptables -F INPUT
-        up "lossy-$probability" --transport shm --tunnel s0:1 --tunnel-mtu 1500
-        inside iptables -A INPUT -p udp -m statistic --mode random --probability "$probability" -j DROP
+        up "$variant" --transport shm --tunnel s0:1 --tunnel-mtu 1500
+        inside iptables -A INPUT -p udp -m statistic --mode random --probability "0$(printf '.%03d' "$per_mille")" -j DROP
         for ((run = 1; run <= runs; run++)); do
-            echo "lossy-$probability $run $(measure "lossy-$probability")" | tee -a "$scratch/runs"
+            echo "$variant $run $(measure "$variant")" | tee -a "$scratch/runs"
         done
         inside iptables -F INPUT
-        inside "$ibemu" status --fabric "$bench-lossy-$probability" --json | python3 -c '
+        inside "$ibemu" status --fabric "$bench-$variant" --json | python3 -c '
 import json, sys
 links = json.load(sys.stdin)["links"]
 print("links:", links)'
-        inside "$ibemu" down --fabric "$bench-lossy-$probability" >/dev/null
+        inside "$ibemu" down --fabric "$bench-$variant" >/dev/null
     done
 else
     echo 'no losses: iptables has no match statistic' >&2
