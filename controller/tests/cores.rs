@@ -214,7 +214,6 @@ impl Fabric {
                 }
                 hostd::Event::Control { .. }
                 | hostd::Event::PortState(_)
-                | hostd::Event::Datagram { .. }
                 | hostd::Event::Verbs { .. }
                 | hostd::Event::Cm { .. }
                 | hostd::Event::Ip { .. }

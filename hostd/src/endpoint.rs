@@ -15,6 +15,7 @@ mod way;
 
 use std::collections::VecDeque;
 
+use datagram::OwnQps;
 use link::{
     Arrival, ConfigError, Deadline, DeadlineCause, FrameBuf, Pool, Port, PortConfig, PortEvent,
     PortState, Time,
@@ -23,11 +24,12 @@ use mad::cc::CongestionAgent;
 use mad::pma::Pma;
 use mad::sma::{Identity, Node, Sma};
 use tracing::info;
+use transport::{Engine, PortAttributes};
 use wire::attr::{NodeType, PKeyTable};
-use wire::{Lid, Mad, PortNum, UdPacket, Vl, p_key};
+use wire::{Lid, Lmc, Mad, Mtu, PortNum, Vl};
 
 use crate::adapter::Adapter;
-use crate::clients::{ClientId, Clients};
+use crate::clients::Clients;
 use crate::connections::Connections;
 use crate::control::Reply;
 use crate::host::{Event, HostConfig};
@@ -36,9 +38,8 @@ use crate::memory::ProgramMemory;
 use crate::multicast::Multicast;
 use crate::outbox::{Outbox, PACKET_BYTES_MAX};
 use crate::ping::Pinger;
-use crate::queue_pair::{FromQueuePair, QueuePairs};
 use crate::traffic::{Sink, Source};
-use crate::verbs::Verbs;
+use crate::verbs::{self as programs, Verbs};
 
 /// Events that wait for the shell at most; MADs beyond are dropped and counted.
 const EVENTS_MAX: usize = 16_384;
@@ -55,14 +56,15 @@ pub(crate) struct Endpoint {
     pma: Pma,
     congestion: CongestionAgent,
     clients: Clients,
-    queue_pairs: QueuePairs,
+    /// The transport of the port: all queue pairs but QP0.
+    engine: Engine,
+    /// The host's own ones.
+    own: OwnQps,
     verbs: Verbs,
     connections: Connections,
     memory: ProgramMemory,
-    /// Buffer for a packet of a queue pair that is sent.
-    verbs_out: Vec<u8>,
-    /// Whether the port may stand otherwise than the verbs know.
-    verbs_stale: bool,
+    /// Whether the port may stand otherwise than the engine and the verbs know.
+    engine_stale: bool,
     /// Whether the subnet manager has asked for registration anew since they were told.
     reregistered: bool,
     outbox: Outbox,
@@ -113,7 +115,9 @@ impl Endpoint {
         let mut adapter = Adapter::new(identity, port, supported, pool);
         let sma = Sma::of_port(&adapter, number);
         adapter.configure(Time::ZERO, number, &sma.settings(number));
+        let mut engine = Engine::new(programs::limits(), unset_port());
         let ip = config.ip.iter().find(|ip| ip.port == number);
+        let own = OwnQps::create(&mut engine, ip.is_some());
         let ip = ip.map(|ip| Box::new(Ipoib::new(ip, adapter.identity.port_guid(number))));
         Ok(Self {
             name: config.name.clone(),
@@ -122,16 +126,16 @@ impl Endpoint {
             pma: Pma::of_port(number),
             congestion: CongestionAgent::of_adapter(),
             clients: Clients::default(),
-            queue_pairs: QueuePairs::default(),
+            engine,
+            own,
             verbs: Verbs::new(),
             connections: Connections::new(seed),
             memory: ProgramMemory::none(),
-            verbs_out: Vec::new(),
-            verbs_stale: true,
+            engine_stale: true,
             reregistered: false,
             outbox: Outbox::new(),
             pinger: Pinger::default(),
-            source: Source::new(config.traffic_tick_ns),
+            source: Source::new(own.source, config.traffic_tick_ns),
             sink: Sink::default(),
             multicast: Multicast::default(),
             ip,
@@ -188,11 +192,6 @@ impl Endpoint {
         self.adapter.mirror(&other.adapter);
     }
 
-    /// A program's queue pairs are closed.
-    pub(crate) fn close_queue_pairs(&mut self, client: ClientId) {
-        self.queue_pairs.remove(client);
-    }
-
     /// What reads and writes the memory of programs.
     pub(crate) fn memory_mut(&mut self) -> &mut ProgramMemory {
         &mut self.memory
@@ -217,16 +216,6 @@ impl Endpoint {
             .unwrap_or(PKeyTable::DEFAULT_FULL)
     }
 
-    /// The key of packets in the partition of `pkey`: a full membership's if the table has one; the key of
-    /// [`Self::own_pkey`] for 0 and where the port is no member.
-    fn key_of(&self, pkey: u16) -> u16 {
-        p_key::own_key(self.sma.pkeys(self.number()), pkey).unwrap_or_else(|| self.own_pkey())
-    }
-
-    fn send(&mut self, now: Time, datagram: &UdPacket<'_>) {
-        self.outbox.send(now, &mut self.adapter, datagram);
-    }
-
     pub(crate) fn push_event(&mut self, event: Event) {
         if self.events.len() >= EVENTS_MAX && matches!(event, Event::Mad { .. }) {
             return self
@@ -244,7 +233,7 @@ impl Endpoint {
         if self.adapter.pool.review(now) {
             self.adapter.port.release_memory();
             self.outbox.release_memory();
-            self.verbs.engine.release_memory();
+            self.engine.release_memory();
         }
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {
@@ -252,7 +241,7 @@ impl Endpoint {
             if to == PortState::Active {
                 self.rejoin_groups(now);
             }
-            self.verbs_stale = true;
+            self.engine_stale = true;
             self.note_for_ip(false);
             self.push_event(Event::PortState(to));
         }
@@ -277,9 +266,7 @@ impl Endpoint {
         }
         self.poll_groups(now);
         self.advance_ip(now);
-        if self.verbs_stale && self.verbs.is_open() {
-            self.update_verbs();
-        }
+        self.refresh();
         self.tick_verbs(now);
         self.tick_connections(now);
         while let Some(packet) = self.outbox.poll_looped() {
@@ -319,12 +306,13 @@ impl Endpoint {
 
     /// Fills a frame; how many records it got.
     pub(crate) fn transmit(&mut self, now: Time, frame: &mut FrameBuf<'_>) -> usize {
+        self.refresh();
         self.send_multicast(now);
         let before = frame.records();
         self.adapter.port.begin_frame(now, frame);
         loop {
             self.outbox.flush(now, &mut self.adapter);
-            self.source.fill(now, &mut self.adapter);
+            self.source.fill(now, &mut self.adapter, &mut self.engine);
             self.send_verbs(now);
             self.send_ip(now);
             let filled = frame.records();
@@ -346,15 +334,7 @@ impl Endpoint {
 
     /// The next event.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
-        if let Event::Datagram {
-            message: FromQueuePair::Received(datagram),
-            ..
-        } = &event
-        {
-            self.queue_pairs.taken(datagram.to);
-        }
-        Some(event)
+        self.events.pop_front()
     }
 
     /// When something is due.
@@ -366,7 +346,7 @@ impl Endpoint {
                 .deadline()
                 .filter(|_| !self.outbox.is_above_watermark()),
             self.multicast.deadline(),
-            self.verbs.engine.deadline(),
+            self.engine.deadline(),
             self.connections.deadline(),
             self.ip_deadline(),
             // Packets to the host itself were left for the next call.
@@ -393,29 +373,15 @@ impl Endpoint {
     }
 }
 
-/// A datagram between the hosts' own queue pairs.
-fn service_datagram<'a>(
-    adapter: &Adapter,
-    dlid: Lid,
-    from: (wire::Qpn, wire::Qpn),
-    sl: wire::Sl,
-    pkey: u16,
-    payload: &'a [u8],
-) -> UdPacket<'a> {
-    let (src_qp, dest_qp) = from;
-    UdPacket {
-        vl: Vl::default(),
-        sl,
-        dlid,
-        slid: adapter.settings.lid,
-        global: None,
-        solicited: false,
-        pkey,
-        dest_qp,
-        psn: wire::Psn::default(),
-        qkey: crate::control::SERVICE_QKEY,
-        src_qp,
-        immediate: None,
-        payload,
+/// A port that no subnet manager has set.
+fn unset_port() -> PortAttributes {
+    PortAttributes {
+        number: PortNum::new(1),
+        lid: Lid::ZERO,
+        lmc: Lmc::default(),
+        mtu: Mtu::Mtu256,
+        sl_to_vl: [Vl::default(); 16],
+        pkeys: Vec::new(),
+        gids: Vec::new(),
     }
 }

@@ -23,7 +23,9 @@
 //! | 0x1b2 | asks pings | 0x1bed |
 //! | 0x1b3 | sends traffic | 0x1bed |
 //! | 0x1b4 | IP over InfiniBand, of a port with addresses | of its partition's group, 0xb1b |
-//! | others | of programs beside the host, unreliable datagrams | their own |
+//! | from 0x10400 on | of programs, by verbs | their own |
+//!
+//! All but QP0 are queue pairs of the port's [`transport::Engine`]; those of the host itself are direct ones.
 //!
 //! Time must have one origin in all hosts of a fabric (`CLOCK_MONOTONIC` in daemons of one
 //! machine): one-way latency is the difference of two hosts' times.
@@ -47,7 +49,6 @@ use crate::control::{Reply, Request};
 use crate::endpoint::Endpoint;
 use crate::ipoib::{FromIp, IpPort, ToIp};
 use crate::memory::ProgramMemory;
-use crate::queue_pair::{FromQueuePair, ToQueuePair};
 use crate::verbs::{FromVerbs, ToVerbs};
 
 /// The port that counts where none is named.
@@ -96,18 +97,6 @@ pub enum Command {
     /// A client of a MAD socket has disconnected.
     MadGone {
         /// The client.
-        client: ClientId,
-    },
-    /// A program's message about its queue pairs.
-    Datagram {
-        /// The program.
-        client: ClientId,
-        /// The message.
-        message: ToQueuePair,
-    },
-    /// A program with queue pairs has ended.
-    DatagramGone {
-        /// The program.
         client: ClientId,
     },
     /// A request on the control socket, answered by one [`Event::Control`] with the same token.
@@ -169,13 +158,6 @@ pub enum Event {
         client: ClientId,
         /// The message.
         message: FromAgent,
-    },
-    /// For a program with queue pairs.
-    Datagram {
-        /// The program.
-        client: ClientId,
-        /// The message.
-        message: FromQueuePair,
     },
     /// The answer to [`Command::Control`].
     Control {
@@ -325,11 +307,6 @@ impl Host {
                 self.attached.remove(&client);
             }
             Command::MadsDropped { count } => self.endpoints[0].count_dropped_mads(count),
-            Command::Datagram { client, message } => {
-                let endpoint = self.of_client(client);
-                endpoint.handle_datagram_message(now, client, message);
-            }
-            Command::DatagramGone { client } => self.of_client(client).close_queue_pairs(client),
             Command::Control {
                 token,
                 port,

@@ -282,9 +282,19 @@ impl Ipoib {
         self.resolved.push_back((asker, result));
     }
 
-    /// Which group's packets are taken, and by which queue key.
-    pub(crate) fn hears(&self, mgid: Gid) -> Option<u32> {
-        self.groups.hears(mgid)
+    /// The groups whose packets are taken, with their queue keys.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = (Gid, u32)> {
+        self.groups.heard()
+    }
+
+    /// What [`Self::take_changed`] would tell.
+    pub(crate) const fn has_changed(&self) -> bool {
+        self.groups.has_changed()
+    }
+
+    /// Whether [`Self::heard`] or [`Self::qkey`] may have changed since this was called.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        self.groups.take_changed()
     }
 
     /// Whether the interface needs a membership in a group.

@@ -1,5 +1,5 @@
 //! An InfiniBand channel adapter without IO: QP0 and its subnet management agent, QP1 and its
-//! performance agent, unreliable-datagram queue pairs, queue pairs of
+//! performance agent, queue pairs of
 //! programs' verbs and their connections, a ping responder, and a traffic source and
 //! sink.
 
@@ -17,7 +17,6 @@ mod memory;
 mod multicast;
 mod outbox;
 mod ping;
-pub mod queue_pair;
 mod service;
 mod traffic;
 mod verbs;

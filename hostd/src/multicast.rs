@@ -94,8 +94,6 @@ struct SendJob {
 pub(crate) struct GroupPacket {
     /// The group's record, as the administrator's last answer gave it.
     pub(crate) record: McMemberRecord,
-    /// Whether this host receives too.
-    pub(crate) receives: bool,
     /// Requested packet length, LRH to VCRC.
     pub(crate) size: u16,
     /// The payload's head.
@@ -177,6 +175,8 @@ pub(crate) struct Multicast {
     send_jobs: VecDeque<SendJob>,
     outcomes: VecDeque<Outcome>,
     last_tid: u32,
+    /// Whether other groups may be heard than [`Multicast::take_heard`] has told, or by other keys.
+    is_changed: bool,
 }
 
 impl Multicast {
@@ -213,6 +213,7 @@ impl Multicast {
             sources: BTreeMap::new(),
         });
         group.wait(token)?;
+        self.is_changed = true;
         group.send_only = send_only;
         group.start(now, State::Joining);
         Ok(())
@@ -254,6 +255,7 @@ impl Multicast {
                 "the subnet administrator does not answer: cannot {what} {mgid}"
             ));
             let waited = !group.tokens.is_empty();
+            self.is_changed = true;
             group.complete(&refusal, &mut self.outcomes);
             if waited || group.state == State::Leaving {
                 self.groups.remove(&mgid);
@@ -298,6 +300,7 @@ impl Multicast {
             return;
         };
         let leaving = group.state == State::Leaving;
+        self.is_changed = true;
         match mad.status() {
             MadStatus::BUSY => group.due = Some(now + BUSY_RETRY_NS),
             MadStatus::SA_REQUEST_INVALID if !leaving && group.creates && !group.send_only => {
@@ -398,7 +401,6 @@ impl Multicast {
         }
         Some(GroupPacket {
             record: group.record,
-            receives: !group.send_only,
             size: request.size,
             head,
             last_of: last.then_some(token),
@@ -411,9 +413,17 @@ impl Multicast {
         (group.state == State::Member).then_some(group.record)
     }
 
-    /// Whether the host receives packets to a group.
-    pub(crate) fn receives(&self, mgid: Gid) -> bool {
-        self.groups.get(&mgid).is_some_and(|group| !group.send_only)
+    /// Whether [`Self::take_heard`] has something to tell.
+    #[inline]
+    pub(crate) const fn has_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// The groups whose packets the host receives, with their keys, if that may have changed since this was called.
+    pub(crate) fn take_heard(&mut self) -> Option<impl Iterator<Item = (Gid, u32)>> {
+        let heard = self.groups.iter().filter(|(_, group)| !group.send_only);
+        let heard = heard.map(|(&mgid, group)| (mgid, group.record.qkey));
+        std::mem::take(&mut self.is_changed).then_some(heard)
     }
 
     /// Whether the operator needs a membership.
@@ -424,21 +434,20 @@ impl Multicast {
         })
     }
 
-    /// Takes in a packet. `false`: it is of a group that this host does not receive.
-    pub(crate) fn receive(&mut self, mgid: Gid, qkey: u32, source: Guid, payload: &[u8]) -> bool {
-        let receives = |group: &&mut Membership| !group.send_only && group.record.qkey == qkey;
-        let Some(group) = self.groups.get_mut(&mgid).filter(receives) else {
-            return false;
+    /// Takes in a packet to a group.
+    pub(crate) fn receive(&mut self, mgid: Gid, source: Guid, payload: &[u8]) {
+        let Some(group) = self.groups.get_mut(&mgid) else {
+            return;
         };
         let Ok((head, _)) = MulticastHead::parse(payload) else {
-            return true;
+            return;
         };
         let known = group.sources.contains_key(&source);
         if head.sequence >= head.count
             || head.count > MULTICAST_COUNT_MAX
             || !known && group.sources.len() >= SOURCES_MAX
         {
-            return true;
+            return;
         }
         let counted = group.sources.entry(source).or_default();
         if counted.run != head.run || counted.count != head.count {
@@ -459,7 +468,6 @@ impl Multicast {
             counted.seen[word] |= 1 << bit;
             counted.received += 1;
         }
-        true
     }
 
     /// Counts of packets received for a group, in order of source.

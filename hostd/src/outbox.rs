@@ -1,11 +1,12 @@
-//! The send queue for everything but traffic, which writes its packets when the port has room:
-//! packets are built here, wait here while their VL is full, and are looped back if they are for
+//! The way of packets to the port, for everything but traffic, which hands its packets to the port when that has room:
+//! packets are written here, wait here while their VL is full, and are looped back if they are for
 //! the host itself.
 
 use std::collections::VecDeque;
 
 use link::{Admission, DropReason, Packet, PacketError, Refusal, Time};
 use tracing::warn;
+use transport::Transmitted;
 use wire::packet::VCRC_LEN;
 use wire::{Mtu, TrafficKind, UdPacket, Vl};
 
@@ -51,81 +52,57 @@ impl Outbox {
         self.not_before = tail;
     }
 
-    /// Writes a datagram into the scratch memory: its VL and length, or `None` if it was dropped
-    /// and counted.
-    fn emit(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) -> Option<(Vl, usize)> {
-        let is_smp = datagram.vl == Vl::MANAGEMENT;
-        let vl = if is_smp {
-            Vl::MANAGEMENT
-        } else {
-            adapter.vl(datagram.sl)
-        };
-        if !is_smp && vl == Vl::MANAGEMENT {
-            drop_datagram(adapter, DropReason::OutputVl, datagram);
-            return None;
-        }
-        let datagram = UdPacket { vl, ..*datagram };
-        match datagram.emit(&mut self.scratch) {
-            Ok(len) => Some((vl, len)),
+    /// Memory for the packet that is sent next, by [`Self::post`] or [`Self::loop_back`].
+    pub(crate) fn packet_mut(&mut self) -> &mut [u8] {
+        &mut self.scratch
+    }
+
+    /// Sends a management packet of VL 15: to the port, or back if it is for this host. What cannot be sent is dropped and
+    /// counted.
+    pub(crate) fn send_smp(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
+        let packet = match datagram.emit(&mut self.scratch) {
+            Ok(len) => Transmitted {
+                len,
+                vl: Vl::MANAGEMENT,
+            },
             Err(error) => {
                 warn!(%error, "datagram not sent");
-                drop_datagram(adapter, DropReason::NeighborMtu, &datagram);
-                None
+                return adapter.counts().drop_one(DropReason::NeighborMtu);
             }
+        };
+        match adapter.owns(datagram.dlid) {
+            true => self.loop_back(adapter, packet.len),
+            false => self.post(now, adapter, packet),
         }
     }
 
-    /// Sends a datagram: to the port, or back if it is for this host. What cannot be sent is
-    /// dropped and counted.
-    pub(crate) fn send(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
-        if adapter.owns(datagram.dlid) {
-            return self.loop_back(adapter, datagram);
-        }
-        let Some((vl, len)) = self.emit(adapter, datagram) else {
-            return;
-        };
-        match Packet::from_bytes(&mut adapter.pool, now, &self.scratch[..len]) {
+    /// Sends the packet that has been written, for another host. What cannot be sent is dropped and counted.
+    pub(crate) fn post(&mut self, now: Time, adapter: &mut Adapter, written: Transmitted) {
+        let bytes = &self.scratch[..written.len];
+        match Packet::from_bytes(&mut adapter.pool, now, bytes) {
             Ok(mut packet) => {
                 packet.tail = now.max(self.not_before);
-                self.push(now, adapter, vl, packet);
+                self.push(now, adapter, written.vl, packet);
             }
-            Err(PacketError::Pool(_)) => drop_datagram(adapter, DropReason::PoolFull, datagram),
-            Err(PacketError::Malformed(_)) => {
-                drop_datagram(adapter, DropReason::BadLength, datagram);
+            Err(error) => {
+                let reason = match error {
+                    PacketError::Pool(_) => DropReason::PoolFull,
+                    PacketError::Malformed(_) => DropReason::BadLength,
+                };
+                let kind = TrafficKind::of_packet(bytes);
+                adapter.counts().drop_packet(reason, kind);
             }
         }
     }
 
-    /// Loops a datagram back to this host, as if it came from the link.
-    pub(crate) fn loop_back(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
-        let Some((_, len)) = self.emit(adapter, datagram) else {
-            return;
-        };
-        if self.looped.len() < LOOPED_MAX {
-            self.looped.push_back(self.scratch[..len].into());
-        } else {
-            drop_datagram(adapter, DropReason::ReceiverFull, datagram);
-        }
-    }
-
-    /// Loops a packet, LRH to VCRC, back to this host, as if it came from the link.
-    pub(crate) fn loop_bytes(&mut self, adapter: &mut Adapter, bytes: &[u8]) {
+    /// Loops the packet that has been written, of so many bytes, back to this host, as if it came from the link.
+    pub(crate) fn loop_back(&mut self, adapter: &mut Adapter, len: usize) {
+        let bytes = &self.scratch[..len];
         if self.looped.len() < LOOPED_MAX {
             self.looped.push_back(bytes.into());
         } else {
-            adapter.counts().drop_one(DropReason::ReceiverFull);
-        }
-    }
-
-    /// Sends a packet, LRH to VCRC, for another host. What cannot be sent is dropped and counted.
-    pub(crate) fn send_bytes(&mut self, now: Time, adapter: &mut Adapter, vl: Vl, bytes: &[u8]) {
-        if vl == Vl::MANAGEMENT {
-            return adapter.counts().drop_one(DropReason::OutputVl);
-        }
-        match Packet::from_bytes(&mut adapter.pool, now, bytes) {
-            Ok(packet) => self.push(now, adapter, vl, packet),
-            Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
-            Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
+            let kind = TrafficKind::of_packet(bytes);
+            adapter.counts().drop_packet(DropReason::ReceiverFull, kind);
         }
     }
 
@@ -222,11 +199,6 @@ impl Outbox {
     pub(crate) fn poll_looped(&mut self) -> Option<Box<[u8]>> {
         self.looped.pop_front()
     }
-}
-
-fn drop_datagram(adapter: &mut Adapter, reason: DropReason, datagram: &UdPacket<'_>) {
-    let kind = TrafficKind::of_datagram(datagram);
-    adapter.counts().drop_packet(reason, kind);
 }
 
 /// Assembles the bytes of a received packet, LRH to VCRC, and returns its length.

@@ -28,10 +28,6 @@ use crate::clients::ClientId;
 use attributes::Refusal;
 use work::Pending;
 
-/// The first number of a programs' queue pair by verbs; lower ones are those of [`crate::queue_pair`] and of
-/// the host.
-pub(crate) const FIRST_QPN: u32 = 0x1_0000;
-
 /// From a context to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ToVerbs {
@@ -138,7 +134,8 @@ mod event {
     pub(super) const GID_CHANGE: u32 = 18;
 }
 
-fn limits() -> Limits {
+/// What a port's programs have at most.
+pub(crate) fn limits() -> Limits {
     Limits {
         requests: limit::REQUESTS,
         completions: limit::COMPLETIONS,
@@ -183,7 +180,6 @@ pub(crate) struct PortView {
 /// The verbs of one port.
 #[derive(Debug)]
 pub(crate) struct Verbs {
-    pub(crate) engine: Engine,
     contexts: BTreeMap<ClientId, Context>,
     qps: BTreeMap<Qpn, Owned>,
     cq_owners: BTreeMap<CqId, ClientId>,
@@ -197,7 +193,6 @@ pub(crate) struct Verbs {
 impl Verbs {
     pub(crate) fn new() -> Self {
         Self {
-            engine: Engine::new(limits(), unset_port()),
             contexts: BTreeMap::new(),
             qps: BTreeMap::new(),
             cq_owners: BTreeMap::new(),
@@ -206,23 +201,6 @@ impl Verbs {
             port: PortView::default(),
             sges: Vec::new(),
         }
-    }
-
-    /// Whether there are queue pairs.
-    #[inline]
-    pub(crate) fn is_used(&self) -> bool {
-        !self.qps.is_empty()
-    }
-
-    /// Whether there are contexts.
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        !self.contexts.is_empty()
-    }
-
-    /// Whether a program listens to a group.
-    pub(crate) fn is_attached(&self, mgid: Gid) -> bool {
-        self.is_used() && self.engine.is_attached(mgid)
     }
 
     /// The next message for a context.
@@ -251,27 +229,36 @@ impl Verbs {
     }
 
     /// Handles a message of a context.
-    pub(crate) fn handle(&mut self, now: Time, client: ClientId, message: ToVerbs) {
+    pub(crate) fn handle(
+        &mut self,
+        engine: &mut Engine,
+        now: Time,
+        client: ClientId,
+        message: ToVerbs,
+    ) {
         match message {
             ToVerbs::Open { .. } => {}
             ToVerbs::Request(request) => {
-                let reply = self.serve(now, client, request);
+                let reply = self.serve(engine, now, client, request);
                 let reply = reply.unwrap_or_else(Reply::from);
                 self.push(client, FromVerbs::Reply(reply));
             }
-            ToVerbs::Send { qpn, requests } => self.post_sends(now, client, qpn, &requests),
-            ToVerbs::Receive { qpn, requests } => self.post_receives(now, client, qpn, &requests),
-            ToVerbs::SrqReceive { srq, requests } => self.post_shared(client, srq, &requests),
-            ToVerbs::Overrun { cq } => self.overrun(now, client, CqId(cq)),
+            ToVerbs::Send { qpn, requests } => self.post_sends(engine, now, client, qpn, &requests),
+            ToVerbs::Receive { qpn, requests } => {
+                self.post_receives(engine, now, client, qpn, &requests)
+            }
+            ToVerbs::SrqReceive { srq, requests } => {
+                self.post_shared(engine, client, srq, &requests)
+            }
+            ToVerbs::Overrun { cq } => self.overrun(engine, now, client, CqId(cq)),
         }
     }
 
     /// Destroys a context and all that it has made.
-    pub(crate) fn close(&mut self, client: ClientId) {
+    pub(crate) fn close(&mut self, engine: &mut Engine, client: ClientId) {
         let Some(mut context) = self.contexts.remove(&client) else {
             return;
         };
-        let engine = &mut self.engine;
         // Nothing is refused: users go before what they use.
         for &(qpn, mgid) in &context.groups {
             let _ = engine.detach(qpn, mgid);
@@ -300,9 +287,15 @@ impl Verbs {
         self.outputs.retain(|(to, _)| *to != client);
     }
 
-    /// The port has been set anew: contexts are told what has changed.
-    pub(crate) fn set_port(&mut self, port: PortAttributes, view: PortView, reregister: bool) {
-        let (old, was) = (self.engine.port().clone(), self.port);
+    /// The port has been set anew: contexts are told what has changed since `old`.
+    pub(crate) fn port_changed(
+        &mut self,
+        old: &PortAttributes,
+        port: &PortAttributes,
+        view: PortView,
+        reregister: bool,
+    ) {
+        let was = self.port;
         let mut events = Vec::new();
         if view.is_active != was.is_active {
             events.push(match view.is_active {
@@ -327,7 +320,6 @@ impl Verbs {
                 .map(|change| change.1),
         );
         self.port = view;
-        self.engine.set_port(port);
         let clients: Vec<ClientId> = self.contexts.keys().copied().collect();
         for client in clients {
             for &kind in &events {
@@ -364,19 +356,6 @@ impl Verbs {
     }
 }
 
-/// A port that no subnet manager has set.
-fn unset_port() -> PortAttributes {
-    PortAttributes {
-        number: PortNum::new(1),
-        lid: wire::Lid::ZERO,
-        lmc: wire::Lmc::default(),
-        mtu: wire::Mtu::Mtu256,
-        sl_to_vl: [wire::Vl::default(); 16],
-        pkeys: Vec::new(),
-        gids: Vec::new(),
-    }
-}
-
 /// Why the port counts a packet as dropped that a queue pair has not taken.
 pub(crate) const fn drop_reason(drop: PacketDrop) -> link::DropReason {
     use link::DropReason as Reason;
@@ -387,6 +366,7 @@ pub(crate) const fn drop_reason(drop: PacketDrop) -> link::DropReason {
         }
         PacketDrop::PKey => Reason::RcvPartition,
         PacketDrop::QKey => Reason::BadQkey,
+        PacketDrop::NoMember => Reason::NotForUs,
         PacketDrop::Ghost | PacketDrop::Sequence | PacketDrop::Refused => Reason::NotForUs,
         PacketDrop::NoReceive => Reason::ReceiverFull,
     }

@@ -9,7 +9,7 @@ use crate::entry::{Entry, Header};
 /// How every recording begins.
 pub const MAGIC: [u8; 8] = *b"ibemurec";
 /// The version of the format; what is in the messages counts in.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bytes in front of an item.
 pub(crate) const ITEM_HEAD: usize = 12;

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::Time;
-use wire::{DataPacket, Gid, IbaPacket, Qpn, Sl, Vl};
+use wire::packet::Transport;
+use wire::{DataPacket, Gid, IbaPacket, Lrh, Qpn, Sl, Vl};
 
+use crate::direct::{DirectQueuePairs, DirectSet, Taken};
 use crate::event::Event;
 use crate::ids::{QUEUE_PAIRS_MAX, place_of_qpn};
 use crate::memory::Memory;
 use crate::qp::{Context, Incoming, QueuePair};
 use crate::shared::{Limits, PacketDrop, PortAttributes, Shared};
-use crate::slab::Slab;
+use crate::slab::{Place, Slab};
 
 /// The transport layer of one port: all queue pairs and what belongs to them.
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub struct Engine {
     timers: BTreeSet<(Time, u32)>,
     /// By group, the queue pairs that are attached to it.
     pub(crate) groups: BTreeMap<Gid, Vec<Qpn>>,
+    pub(crate) direct: DirectQueuePairs,
 }
 
 /// A packet that has been written.
@@ -43,12 +46,14 @@ impl Engine {
             rings: Default::default(),
             timers: BTreeSet::new(),
             groups: BTreeMap::new(),
+            direct: DirectQueuePairs::default(),
         }
     }
 
     /// Takes the attributes of the port that the subnet manager has set. Packets from now on follow them.
     pub fn set_port(&mut self, port: PortAttributes) {
         self.shared.port = port;
+        self.shared.port_version = self.shared.port_version.wrapping_add(1);
     }
 
     /// The attributes of the port that the subnet manager has set.
@@ -75,7 +80,7 @@ impl Engine {
     /// Whether any queue pair is attached to a group.
     #[must_use]
     pub fn is_attached(&self, mgid: Gid) -> bool {
-        self.groups.contains_key(&mgid)
+        self.groups.contains_key(&mgid) || self.direct.is_attached(mgid, None)
     }
 
     /// Puts a queue pair into the ring of those that may send, and sets its timer.
@@ -111,31 +116,45 @@ impl Engine {
         }
     }
 
-    /// Takes in a packet that has come to the port, or that was looped back to it. Its CRCs and the port's
-    /// partitions have been checked.
+    /// Takes in a packet that has come to the port, or that was looped back to it, with its transport headers. Its CRCs and
+    /// the port's partitions have been checked, and that it is to one of the port's GIDs if it has a global route.
     ///
     /// # Errors
     /// [`PacketDrop`]: why it was dropped, to be counted. A reliable connection has then done what the
     /// specification says: answered a duplicate, refused a violation, asked for what is missing.
+    #[inline]
     pub fn receive(
         &mut self,
         now: Time,
         memory: &mut dyn Memory,
         packet: &DataPacket<'_>,
-    ) -> Result<(), PacketDrop> {
-        let (headers, payload) = IbaPacket::parse(packet).map_err(|_| PacketDrop::Malformed)?;
-        let (service, operation) = headers.bth.opcode.parts().ok_or(PacketDrop::Malformed)?;
-        let incoming = Incoming {
-            headers,
-            operation,
-            payload,
-        };
-        if headers.bth.dest_qp == Qpn::MULTICAST {
-            return self.receive_multicast(now, memory, &incoming);
+        transport: &Transport<'_>,
+    ) -> Result<Taken, PacketDrop> {
+        let to = transport.bth.dest_qp;
+        if packet.lrh().dlid.is_multicast() != (to == Qpn::MULTICAST) {
+            return Err(PacketDrop::NoQueuePair);
         }
-        let place = place_of_qpn(headers.bth.dest_qp).ok_or(PacketDrop::NoQueuePair)?;
+        match place_of_qpn(to) {
+            None => self.direct.receive(transport),
+            Some(place) => self.receive_at(now, memory, packet.lrh(), (place, transport)),
+        }
+    }
+
+    /// Takes in a packet to a group, or to the queue pair at a place.
+    fn receive_at(
+        &mut self,
+        now: Time,
+        memory: &mut dyn Memory,
+        lrh: &Lrh,
+        (place, transport): (Place, &Transport<'_>),
+    ) -> Result<Taken, PacketDrop> {
+        if transport.bth.dest_qp == Qpn::MULTICAST {
+            return self.receive_multicast(now, memory, lrh, transport);
+        }
         let qp = self.qps.get_mut(place).ok_or(PacketDrop::NoQueuePair)?;
-        if qp.config.service != service {
+        let incoming = incoming(lrh, transport)?;
+        let service = transport.bth.opcode.parts().map(|(service, _)| service);
+        if service != Some(qp.config.service) {
             return Err(PacketDrop::Service);
         }
         let mut cx = Context {
@@ -145,20 +164,28 @@ impl Engine {
         };
         let received = qp.receive(&mut cx, &incoming);
         self.reschedule(now, place.index);
-        received
+        received.map(|()| Taken::BY_QUEUE_PAIRS)
     }
 
-    /// A datagram to a group: each member gets it. Its drop is that of the last member that did not.
+    /// A datagram to a group: each member gets it.
     fn receive_multicast(
         &mut self,
         now: Time,
         memory: &mut dyn Memory,
-        packet: &Incoming<'_>,
-    ) -> Result<(), PacketDrop> {
-        let mgid = packet.headers.global.map(|global| global.dgid);
-        let members = mgid.and_then(|mgid| self.groups.get(&mgid));
-        let members = members.ok_or(PacketDrop::NoQueuePair)?;
-        let mut outcome = Ok(());
+        lrh: &Lrh,
+        transport: &Transport<'_>,
+    ) -> Result<Taken, PacketDrop> {
+        let mgid = transport.grh.map(|grh| grh.dgid);
+        let mgid = mgid.filter(|mgid| mgid.is_multicast());
+        let mgid = mgid.ok_or(PacketDrop::NoMember)?;
+        let direct = self.direct.receive_group(mgid, transport);
+        let (mut is_taken, mut missed) = (false, None);
+        let members = self.groups.get(&mgid);
+        if members.is_none() && direct.is_none() {
+            return Err(PacketDrop::NoMember);
+        }
+        let members = members.map_or(&[][..], Vec::as_slice);
+        let incoming = incoming(lrh, transport)?;
         for &qpn in members {
             let qp = place_of_qpn(qpn).and_then(|place| self.qps.get_mut(place));
             let Some(qp) = qp else {
@@ -169,9 +196,23 @@ impl Engine {
                 shared: &mut self.shared,
                 memory: &mut *memory,
             };
-            outcome = outcome.and(qp.receive(&mut cx, packet));
+            match qp.receive(&mut cx, &incoming) {
+                Ok(()) => is_taken = true,
+                Err(drop) => missed = Some(drop),
+            }
         }
-        outcome
+        let direct = match direct {
+            Some(Ok(direct)) => direct,
+            Some(Err(drop)) => {
+                missed = missed.or(Some(drop));
+                DirectSet::EMPTY
+            }
+            None => DirectSet::EMPTY,
+        };
+        match missed {
+            Some(drop) if !is_taken && direct.is_empty() => Err(drop),
+            missed => Ok(Taken { direct, missed }),
+        }
     }
 
     /// Whether [`Self::transmit`] may have a packet of one of these service levels (a bit each).
@@ -254,4 +295,15 @@ impl Engine {
             }
         }
     }
+}
+
+fn incoming<'a>(lrh: &Lrh, transport: &Transport<'a>) -> Result<Incoming<'a>, PacketDrop> {
+    let read = IbaPacket::of_transport(lrh, transport);
+    let (headers, payload) = read.map_err(|_| PacketDrop::Malformed)?;
+    let (_, operation) = headers.bth.opcode.parts().ok_or(PacketDrop::Malformed)?;
+    Ok(Incoming {
+        headers,
+        operation,
+        payload,
+    })
 }

@@ -55,7 +55,7 @@ pub(crate) fn place_of(key: u32) -> Place {
 }
 
 /// The first number of a queue pair within its generation: those below are for services of the host.
-const FIRST_QPN: u32 = 0x400;
+pub(crate) const FIRST_QPN: u32 = 0x400;
 /// How many queue pairs an engine can have.
 pub(crate) const QUEUE_PAIRS_MAX: u32 = 0xf000;
 

@@ -10,6 +10,9 @@
 //!  poll_cq, poll_event  <----             responder   <---- receive  <---- packets in
 //!                                 |              ^
 //!                              Memory (data)     tick (time), deadline
+//!  consumer in the host
+//!  send_direct, prepare  ---------------------------------------> packets out
+//!  Taken (by reference)  <--- direct queue pairs <--------------- packets in
 //! ```
 //!
 //! An [`Engine`] is the transport of one port. All data is read and written where the consumer has it, by the
@@ -21,6 +24,7 @@
 
 mod attributes;
 mod completion;
+mod direct;
 mod engine;
 mod error;
 mod event;
@@ -41,6 +45,9 @@ pub use attributes::{
     Capabilities, GlobalPath, Path, QpAttributes, QpConfig, QpModify, QpState, service_of_type,
 };
 pub use completion::{Arming, Completion, DatagramInfo};
+pub use direct::{
+    DIRECT_MAX, DirectQp, DirectSend, DirectSet, Partition, Prepared, SendDrop, Taken,
+};
 pub use engine::{Engine, Transmitted};
 pub use error::Refused;
 pub use event::{Event, QpEvent};

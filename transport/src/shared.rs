@@ -89,8 +89,10 @@ impl Default for Limits {
 pub enum PacketDrop {
     /// Its headers make no sense, or its length.
     Malformed,
-    /// There is no such queue pair, or no member of the group.
+    /// There is no such queue pair.
     NoQueuePair,
+    /// It is for a group that no queue pair is attached to.
+    NoMember,
     /// The queue pair does not receive in its state.
     State,
     /// The operation is not of the queue pair's service.
@@ -122,6 +124,8 @@ pub(crate) struct AddressHandle {
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) port: PortAttributes,
+    /// Another one each time that the port is set.
+    pub(crate) port_version: u32,
     /// By domain, how many objects use it.
     pub(crate) pds: Slab<u32>,
     pub(crate) regions: Regions,
@@ -139,6 +143,7 @@ impl Shared {
         Self {
             limits,
             port,
+            port_version: 0,
             pds: Slab::new(limits.protection_domains),
             regions: Regions::new(limits.regions),
             handles: Slab::new(limits.address_handles),

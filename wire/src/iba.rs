@@ -279,7 +279,19 @@ impl IbaPacket {
     /// more padding than content.
     #[inline]
     pub fn parse<'a>(packet: &DataPacket<'a>) -> Result<(Self, &'a [u8]), ParseError> {
-        let Transport { grh, bth, content } = packet.transport()?;
+        Self::of_transport(packet.lrh(), &packet.transport()?)
+    }
+
+    /// As [`Self::parse`], of a packet whose transport headers have been read.
+    ///
+    /// # Errors
+    /// What [`ExtendedHeaders::parse`] says; [`ParseError::LengthMismatch`] for more padding than content.
+    #[inline]
+    pub fn of_transport<'a>(
+        lrh: &Lrh,
+        transport: &Transport<'a>,
+    ) -> Result<(Self, &'a [u8]), ParseError> {
+        let Transport { grh, bth, content } = transport;
         let (extended, padded) = ExtendedHeaders::parse(bth.opcode, content)?;
         let Some(len) = padded.len().checked_sub(usize::from(bth.pad)) else {
             return Err(ParseError::LengthMismatch {
@@ -288,7 +300,6 @@ impl IbaPacket {
                 actual: padded.len(),
             });
         };
-        let lrh = packet.lrh();
         let headers = Self {
             vl: lrh.vl,
             sl: lrh.sl,
@@ -301,7 +312,7 @@ impl IbaPacket {
                 sgid: grh.sgid,
                 dgid: grh.dgid,
             }),
-            bth,
+            bth: *bth,
             extended,
         };
         Ok((headers, &padded[..len]))

@@ -408,7 +408,16 @@ impl<'a> UdPacket<'a> {
     /// What [`DataPacket::transport`] says; [`ParseError::BadValue`] for another opcode;
     /// [`ParseError::LengthMismatch`] for more padding than content.
     pub fn parse(packet: &DataPacket<'a>) -> Result<Self, ParseError> {
-        let Transport { grh, bth, content } = packet.transport()?;
+        Self::of_transport(packet.lrh(), &packet.transport()?)
+    }
+
+    /// As [`Self::parse`], of a packet whose transport headers have been read.
+    ///
+    /// # Errors
+    /// [`ParseError::BadValue`] for another opcode; [`ParseError::LengthMismatch`] for more padding than content.
+    #[inline]
+    pub fn of_transport(lrh: &Lrh, transport: &Transport<'a>) -> Result<Self, ParseError> {
+        let Transport { grh, bth, content } = transport;
         let with_immediate = match bth.opcode {
             Opcode::UD_SEND_ONLY => false,
             Opcode::UD_SEND_ONLY_IMM => true,
@@ -439,7 +448,6 @@ impl<'a> UdPacket<'a> {
                 actual: padded.len(),
             });
         };
-        let lrh = packet.lrh();
         Ok(Self {
             vl: lrh.vl,
             sl: lrh.sl,

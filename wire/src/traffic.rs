@@ -90,6 +90,12 @@ impl TrafficKind {
         of_payload(datagram.src_qp, datagram.dest_qp, datagram.payload)
     }
 
+    /// The kind of a datagram between these queue pairs with that payload; `None` if it is none of this traffic.
+    #[must_use]
+    pub fn of_payload(src_qp: Qpn, dest_qp: Qpn, payload: &[u8]) -> Option<Self> {
+        of_payload(src_qp, dest_qp, payload)
+    }
+
     /// The kind of a whole packet, LRH to VCRC; `None` if it is none of this traffic.
     #[must_use]
     pub fn of_packet(bytes: &[u8]) -> Option<Self> {

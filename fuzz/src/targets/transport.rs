@@ -129,9 +129,12 @@ impl Counted {
     }
 
     fn receive(&mut self, now: Time, bytes: &[u8]) {
-        if let Ok(packet) = DataPacket::parse(bytes) {
+        let packet = DataPacket::parse(bytes);
+        if let Ok(packet) = packet
+            && let Ok(transport) = packet.transport()
+        {
             let Side { engine, ram, .. } = &mut self.side;
-            let _ = engine.receive(now, ram, &packet);
+            let _ = engine.receive(now, ram, &packet, &transport);
         }
     }
 

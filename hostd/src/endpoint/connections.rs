@@ -2,10 +2,12 @@
 
 use link::{DropReason, Time};
 use mad::cm::Route;
+use transport::{DirectSend, Partition};
 use wire::ipoib::LinkAddress;
-use wire::{Mad, Qpn, UdPacket, Vl};
+use wire::{Mad, Qpn, UdPacket};
 
 use super::Endpoint;
+use super::datagram::gmp_send;
 use crate::clients::ClientId;
 use crate::connections::{PortFacts, ToCm, ToSend};
 use crate::host::Event;
@@ -134,14 +136,11 @@ impl Endpoint {
         if !route.lid.is_unicast() {
             return self.drop_one(DropReason::BadDlid);
         }
-        let slid = match self.adapter.owns(route.own_lid) {
-            true => route.own_lid,
-            false => self.lid(),
+        let partition = Partition::Of(route.pkey);
+        let send = DirectSend {
+            src_path_bits: self.path_bits(route.own_lid),
+            ..gmp_send(route.lid, route.sl, partition, mad)
         };
-        let datagram = UdPacket {
-            pkey: self.key_of(route.pkey),
-            ..UdPacket::gmp(slid, route.lid, route.sl, Vl::default(), mad)
-        };
-        self.send(now, &datagram);
+        self.send(now, self.own.gsi, &send);
     }
 }

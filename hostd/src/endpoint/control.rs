@@ -27,13 +27,14 @@ impl Endpoint {
                 Err(why) => Reply::Refused(why),
             },
             Request::PerfStart(request) => {
-                let pkey = self.own_pkey();
-                refuse(self.source.start(now, now, request, &self.adapter, pkey))
+                self.refresh();
+                let port = (&self.adapter, &self.engine);
+                refuse(self.source.start(now, now, request, port))
             }
             Request::PerfStartGranted(request) => {
-                let pkey = self.own_pkey();
-                let adapter = &self.adapter;
-                refuse(self.source.start_granted(now, request, adapter, pkey))
+                self.refresh();
+                let port = (&self.adapter, &self.engine);
+                refuse(self.source.start_granted(now, request, port))
             }
             Request::PerfStartAll(requests) => refuse(self.start_flows(now, 0, requests)),
             Request::PerfStartAfter { delay_ms, flows } => {
@@ -123,11 +124,11 @@ impl Endpoint {
         if requests.len() > FLOWS_MAX {
             return Err(format!("a host holds {FLOWS_MAX} flows at most"));
         }
-        let pkey = self.own_pkey();
+        self.refresh();
+        let port = (&self.adapter, &self.engine);
         let starts = now + u64::from(delay_ms) * 1_000_000;
         for request in requests {
-            self.source
-                .start(now, starts, request, &self.adapter, pkey)?;
+            self.source.start(now, starts, request, port)?;
         }
         Ok(())
     }
@@ -136,11 +137,12 @@ impl Endpoint {
         if steps.len() > FLOWS_MAX {
             return Err(format!("a host holds {FLOWS_MAX} flows at most"));
         }
-        let pkey = self.own_pkey();
+        self.refresh();
+        let port = (&self.adapter, &self.engine);
         let starts = now + u64::from(delay_ms) * 1_000_000;
         for step in steps {
             self.source
-                .start_step(now, starts, step, &self.adapter, pkey, &self.sink)?;
+                .start_step(now, starts, step, port, &self.sink)?;
         }
         Ok(())
     }

@@ -1,187 +1,180 @@
-//! The queue pairs of programs beside the host: opening, sending, receiving.
+//! The host's own queue pairs, which are direct ones of the transport: datagrams in and out.
 
 use link::{DropReason, Time};
-use wire::{DataPacket, GlobalRoute, Lid, Qpn, UdPacket, Vl};
+use tracing::debug;
+use transport::{DirectQp, DirectSend, DirectSet, Engine, Partition, SendDrop, Transmitted};
+use wire::{Deth, Gid, Lid, Mad, Qpn, Sl, TrafficKind, UdPacket};
 
 use super::Endpoint;
-use crate::clients::ClientId;
-use crate::control::{PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
-use crate::host::Event;
+use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
 use crate::ipoib::IPOIB_QPN;
-use crate::queue_pair::{FromQueuePair, IncomingDatagram, OutgoingDatagram, ToQueuePair};
 
-/// Hop limit of datagrams with a GRH: they stay in the subnet.
-const HOP_LIMIT: u8 = 1;
+/// The host's own queue pairs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnQps {
+    /// QP1.
+    pub(super) gsi: DirectQp,
+    /// Answers pings.
+    pub(super) ping: DirectQp,
+    /// Asks pings.
+    pub(super) pinger: DirectQp,
+    /// Counts traffic; hears the groups that the host's operator has joined.
+    pub(super) sink: DirectQp,
+    /// Sends traffic.
+    pub(super) source: DirectQp,
+    /// Of the interface, if the port has addresses. It has a key once its group has told it.
+    pub(super) ip: Option<DirectQp>,
+}
 
-/// Whether a queue pair number is the host's own.
-fn is_reserved(qpn: Qpn) -> bool {
-    let is_own = matches!(
-        qpn,
-        Qpn::SMI
-            | Qpn::GSI
-            | Qpn::MULTICAST
-            | PING_QPN
-            | PINGER_QPN
-            | SINK_QPN
-            | SOURCE_QPN
-            | IPOIB_QPN
-    );
-    is_own || qpn.get() >= crate::verbs::FIRST_QPN
+impl OwnQps {
+    /// Makes them in an engine that has no others.
+    #[expect(clippy::expect_used, reason = "the numbers differ and are few")]
+    pub(super) fn create(engine: &mut Engine, has_addresses: bool) -> Self {
+        let mut create = |qpn, qkey| {
+            let created = engine.create_direct_qp(qpn, qkey);
+            created.expect("the number is free")
+        };
+        let mut service = |qpn| create(qpn, Some(SERVICE_QKEY));
+        Self {
+            // The busiest first: they are looked for in this order.
+            sink: service(SINK_QPN),
+            source: service(SOURCE_QPN),
+            ping: service(PING_QPN),
+            pinger: service(PINGER_QPN),
+            gsi: create(Qpn::GSI, Some(Deth::QKEY_GSI)),
+            ip: has_addresses.then(|| create(IPOIB_QPN, None)),
+        }
+    }
+}
+
+/// A datagram between the hosts' own queue pairs.
+pub(super) fn service_send(
+    dlid: Lid,
+    dest_qp: Qpn,
+    sl: Sl,
+    partition: Partition,
+    payload: &[u8],
+) -> DirectSend<'_> {
+    DirectSend {
+        dlid,
+        src_path_bits: 0,
+        sl,
+        global: None,
+        partition,
+        dest_qp,
+        qkey: SERVICE_QKEY,
+        payload,
+    }
+}
+
+/// A management datagram of QP1, to QP1.
+pub(super) fn gmp_send(dlid: Lid, sl: Sl, partition: Partition, mad: &Mad) -> DirectSend<'_> {
+    DirectSend {
+        dlid,
+        src_path_bits: 0,
+        sl,
+        global: None,
+        partition,
+        dest_qp: Qpn::GSI,
+        qkey: Deth::QKEY_GSI,
+        payload: mad.as_bytes(),
+    }
 }
 
 impl Endpoint {
-    /// Handles a program's message about its queue pairs.
-    pub(crate) fn handle_datagram_message(
+    /// Sends a datagram: to the port, or back if it is for this host. What cannot be sent is dropped and counted.
+    pub(super) fn send(&mut self, now: Time, from: DirectQp, send: &DirectSend<'_>) {
+        let Some(written) = self.write(from, send) else {
+            return;
+        };
+        match self.adapter.owns(send.dlid) {
+            true => self.outbox.loop_back(&mut self.adapter, written.len),
+            false => self.outbox.post(now, &mut self.adapter, written),
+        }
+    }
+
+    /// Sends a datagram to a group, and loops it back if it `is_heard` at this host: no switch sends a multicast packet back
+    /// to where it came in.
+    pub(super) fn send_to_group(
         &mut self,
         now: Time,
-        client: ClientId,
-        message: ToQueuePair,
+        from: DirectQp,
+        send: &DirectSend<'_>,
+        is_heard: bool,
     ) {
-        let done = match message {
-            ToQueuePair::Open { qpn, qkey } => self
-                .queue_pairs
-                .open(client, qpn, qkey, is_reserved)
-                .map(|qpn| {
-                    let message = FromQueuePair::Opened { qpn };
-                    self.push_event(Event::Datagram { client, message });
-                }),
-            ToQueuePair::Close { qpn } => self.queue_pairs.close(client, qpn),
-            ToQueuePair::Attach { qpn, mgid } => self.queue_pairs.attach(client, qpn, mgid),
-            ToQueuePair::Detach { qpn, mgid } => self.queue_pairs.detach(client, qpn, mgid),
-            ToQueuePair::Send { qpn, datagram } => self
-                .queue_pairs
-                .check(client, qpn)
-                .and_then(|()| self.send_datagram(now, qpn, &datagram)),
+        let Some(written) = self.write(from, send) else {
+            return;
         };
-        if let Err(why) = done {
-            let message = FromQueuePair::Refused(why);
-            self.push_event(Event::Datagram { client, message });
+        if is_heard {
+            self.outbox.loop_back(&mut self.adapter, written.len);
+        }
+        self.outbox.post(now, &mut self.adapter, written);
+    }
+
+    /// Has the packet of a datagram written; `None` if it was dropped and counted.
+    fn write(&mut self, from: DirectQp, send: &DirectSend<'_>) -> Option<Transmitted> {
+        self.refresh();
+        let written = self
+            .engine
+            .send_direct(from, send, self.outbox.packet_mut());
+        match written {
+            Ok(written) => Some(written),
+            Err(why) => {
+                debug!(%why, "datagram not sent");
+                let reason = match why {
+                    SendDrop::NoLane => DropReason::OutputVl,
+                    SendDrop::Partition => DropReason::XmitPartition,
+                    SendDrop::TooLong => DropReason::NeighborMtu,
+                    SendDrop::NoQueuePair => DropReason::NoQueuePair,
+                };
+                let kind = self.kind_of(from, send);
+                self.adapter.counts().drop_packet(reason, kind);
+                None
+            }
         }
     }
 
-    fn send_datagram(
-        &mut self,
-        now: Time,
-        from: Qpn,
-        datagram: &OutgoingDatagram,
-    ) -> Result<(), String> {
-        let mtu = usize::from(self.adapter.settings.mtu.bytes());
-        if datagram.payload.len() > mtu {
-            return Err(format!(
-                "{} bytes are more than the MTU of {mtu}",
-                datagram.payload.len()
-            ));
-        }
-        let multicast = datagram.lid.is_multicast();
-        if !datagram.lid.is_unicast() && !multicast {
-            return Err(format!("LID {} is no destination", datagram.lid));
-        }
-        if multicast && datagram.gid.is_none_or(|gid| !gid.is_multicast()) {
-            return Err("multicast needs the group's GID".to_owned());
-        }
-        let global = datagram.gid.map(|dgid| GlobalRoute {
-            tclass: 0,
-            flow_label: 0,
-            hop_limit: HOP_LIMIT,
-            sgid: self.own_gid(),
-            dgid,
-        });
-        let packet = UdPacket {
-            vl: Vl::default(),
-            sl: datagram.sl,
-            dlid: datagram.lid,
-            slid: self.lid(),
-            global,
-            solicited: false,
-            pkey: self.own_pkey(),
-            dest_qp: datagram.qpn,
-            psn: wire::Psn::default(),
-            qkey: datagram.qkey,
-            src_qp: from,
-            immediate: datagram.immediate,
-            payload: &datagram.payload,
+    /// The kind of a datagram of the hosts' own traffic.
+    pub(super) fn kind_of(&self, from: DirectQp, send: &DirectSend<'_>) -> Option<TrafficKind> {
+        let src_qp = match from {
+            source if source == self.own.source => SOURCE_QPN,
+            sink if sink == self.own.sink => SINK_QPN,
+            _ => return None,
         };
-        // No switch sends a multicast packet back to its input port: queue pairs of this host that
-        // are members get it from here.
-        if multicast
-            && datagram.gid.is_some_and(|mgid| {
-                self.queue_pairs.is_attached(mgid) || self.verbs.is_attached(mgid)
-            })
-        {
-            self.outbox.loop_back(&mut self.adapter, &packet);
-        }
-        self.send(now, &packet);
-        Ok(())
+        TrafficKind::of_payload(src_qp, send.dest_qp, send.payload)
     }
 
-    pub(super) fn own_gid(&self) -> wire::Gid {
+    pub(super) fn own_gid(&self) -> Gid {
         let guid = self.adapter.identity.port_guid(self.number());
-        wire::Gid::new(self.sma.gid_prefix(self.number()), guid)
-    }
-
-    /// A datagram for a program's queue pair.
-    pub(super) fn program_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
-        let client = self.queue_pairs.admit(datagram.dest_qp, datagram.qkey)?;
-        self.deliver_to(client, datagram.dest_qp, datagram);
-        Ok(())
-    }
-
-    /// A datagram for a multicast group.
-    pub(super) fn group_datagram(
-        &mut self,
-        (now, at): (Time, Time),
-        packet: &DataPacket<'_>,
-        datagram: &UdPacket<'_>,
-        bytes: usize,
-    ) -> Result<(), DropReason> {
-        let global = datagram.global.filter(|global| global.dgid.is_multicast());
-        let global = global.ok_or(DropReason::NotForUs)?;
-        let mgid = global.dgid;
-        if datagram.dest_qp != Qpn::MULTICAST {
-            return Err(DropReason::NoQueuePair);
-        }
-        let source = global.sgid.guid();
-        let counted = self
-            .multicast
-            .receive(mgid, datagram.qkey, source, datagram.payload);
-        if counted {
-            self.hear(at, datagram, bytes)?;
-        }
-        let counted = self.ip_group_datagram(now, datagram, mgid) || counted;
-        let by_verbs = self.verbs_group_packet(now, packet, mgid);
-        let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);
-        self.adapter
-            .counts()
-            .drop_many(DropReason::ReceiverFull, full);
-        if admitted.is_empty() && full == 0 && !counted {
-            return match by_verbs {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(DropReason::NotForUs),
-                Err(reason) => Err(reason),
-            };
-        }
-        for (qpn, client) in admitted {
-            self.deliver_to(client, qpn, datagram);
-        }
-        Ok(())
-    }
-
-    fn deliver_to(&mut self, client: ClientId, to: Qpn, datagram: &UdPacket<'_>) {
-        let message = FromQueuePair::Received(IncomingDatagram {
-            to,
-            dlid: datagram.dlid,
-            lid: datagram.slid,
-            qpn: datagram.src_qp,
-            sl: datagram.sl,
-            gids: datagram.global.map(|global| (global.sgid, global.dgid)),
-            immediate: datagram.immediate,
-            payload: datagram.payload.to_vec(),
-        });
-        self.push_event(Event::Datagram { client, message });
+        Gid::new(self.sma.gid_prefix(self.number()), guid)
     }
 
     /// Whether a packet with this DLID may be for this host.
     pub(super) fn accepts_lid(&self, dlid: Lid) -> bool {
         self.adapter.owns(dlid) || dlid.is_multicast()
+    }
+
+    /// A datagram to a group that some of the host's own queue pairs are attached to.
+    pub(super) fn group_datagram(
+        &mut self,
+        (now, at): (Time, Time),
+        members: DirectSet,
+        datagram: &UdPacket<'_>,
+        bytes: usize,
+    ) -> Result<(), DropReason> {
+        let Some(global) = datagram.global else {
+            return Err(DropReason::NotForUs);
+        };
+        let mut heard = Ok(());
+        if members.contains(self.own.sink) {
+            let source = global.sgid.guid();
+            self.multicast
+                .receive(global.dgid, source, datagram.payload);
+            heard = self.hear(at, datagram, bytes);
+        }
+        if self.own.ip.is_some_and(|ip| members.contains(ip)) {
+            self.ip_group_datagram(now, datagram);
+        }
+        heard
     }
 }

@@ -1,10 +1,11 @@
 //! The host's own multicast groups: between the administrator, the port and the control side.
 
 use link::{DropReason, PortState, Time};
+use transport::{DirectSend, Partition};
 use wire::attr::PortInfo;
 use wire::mad::{Mad, MadStatus, Method};
 use wire::sa::McMemberRecord;
-use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, TrafficKind, UdPacket, Vl};
+use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, TrafficKind, UdPacket};
 
 use super::Endpoint;
 use crate::connections::OF_CONNECTIONS;
@@ -66,8 +67,9 @@ impl Endpoint {
         let group = ToGroup {
             global: self.route_to(&record),
             qkey: record.qkey,
+            pkey: record.pkey,
         };
-        let pkey = self.key_of(record.pkey);
+        self.refresh();
         let starts = now + u64::from(delay_ms) * 1_000_000;
         for request in requests {
             let request = PerfRequest {
@@ -76,8 +78,9 @@ impl Endpoint {
                 sl: record.sl,
                 ..request
             };
+            let port = (&self.adapter, &self.engine);
             self.source
-                .start_to_group(now, starts, (request, group), &self.adapter, pkey)?;
+                .start_to_group(now, starts, (request, group), port)?;
         }
         Ok(())
     }
@@ -189,26 +192,19 @@ impl Endpoint {
         let len = room.clamp(MulticastHead::LEN, payload.len());
         packet.head.emit(&mut payload);
         let record = &packet.record;
-        let datagram = UdPacket {
-            vl: Vl::default(),
-            sl: record.sl,
+        let send = DirectSend {
             dlid: record.mlid,
-            slid: self.lid(),
+            src_path_bits: 0,
+            sl: record.sl,
             global: Some(self.route_to(record)),
-            solicited: false,
-            pkey: self.key_of(record.pkey),
+            partition: Partition::Of(record.pkey),
             dest_qp: Qpn::MULTICAST,
-            psn: wire::Psn::truncate(packet.head.sequence),
             qkey: record.qkey,
-            src_qp: SOURCE_QPN,
-            immediate: None,
             payload: &payload[..len],
         };
-        // No switch sends a multicast packet back to where it came in.
-        if packet.receives || self.hears(record.mgid) {
-            self.outbox.loop_back(&mut self.adapter, &datagram);
-        }
-        self.send(now, &datagram);
+        self.refresh();
+        let is_heard = self.engine.is_attached(record.mgid);
+        self.send_to_group(now, self.own.source, &send, is_heard);
     }
 
     /// Whether an SMP indicates that the subnet manager may have lost this host's memberships.

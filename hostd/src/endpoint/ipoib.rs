@@ -1,11 +1,12 @@
 //! IP over InfiniBand at the port: datagrams in and out, what the subnet manager sets, requests to subnet
 //! administration.
 
-use link::{Admission, DropReason, PortState, Time};
+use link::{Admission, PortState, Time};
+use transport::{DirectSend, Partition};
 use wire::ipoib::LinkAddress;
 use wire::mad::Mad;
 use wire::packet::GlobalRoute;
-use wire::{Gid, Mtu, Psn, UdPacket, Vl};
+use wire::{Mtu, UdPacket, Vl};
 
 use super::Endpoint;
 use crate::control::Reply;
@@ -109,62 +110,42 @@ impl Endpoint {
             sgid: self.own_gid(),
             dgid: record.mgid,
         });
-        let datagram = UdPacket {
-            vl: Vl::default(),
-            sl: outgoing.sl,
+        let Some(own) = self.own.ip else {
+            return;
+        };
+        let send = DirectSend {
             dlid: outgoing.dlid,
-            slid: self.lid(),
+            src_path_bits: 0,
+            sl: outgoing.sl,
             global,
-            solicited: false,
-            pkey: self.key_of(outgoing.pkey),
+            partition: Partition::Of(outgoing.pkey),
             dest_qp: outgoing.qpn,
-            psn: Psn::default(),
             qkey: outgoing.qkey,
-            src_qp: IPOIB_QPN,
-            immediate: None,
             payload: outgoing.payload(),
         };
-        // Programs of this host that listen to the group; the kernel has looped the packet back to its own.
-        let heard = |mgid: Gid| self.queue_pairs.is_attached(mgid) || self.verbs.is_attached(mgid);
-        if outgoing.group.is_some_and(|record| heard(record.mgid)) {
-            self.outbox.loop_back(&mut self.adapter, &datagram);
-        }
-        self.send(now, &datagram);
+        let Some(record) = outgoing.group else {
+            return self.send(now, own, &send);
+        };
+        // The kernel has looped the packet back to its own programs.
+        self.refresh();
+        let is_heard = self.engine.is_attached_beside(record.mgid, own);
+        self.send_to_group(now, own, &send, is_heard);
     }
 
     /// A datagram to the interface's queue pair.
-    pub(super) fn ip_datagram(
-        &mut self,
-        now: Time,
-        datagram: &UdPacket<'_>,
-    ) -> Result<(), DropReason> {
-        let ip = self.ip.as_mut().ok_or(DropReason::NoQueuePair)?;
-        let qkey = ip.qkey().ok_or(DropReason::NoQueuePair)?;
-        if datagram.qkey != qkey {
-            return Err(DropReason::BadQkey);
+    pub(super) fn ip_datagram(&mut self, now: Time, datagram: &UdPacket<'_>) {
+        if let Some(ip) = &mut self.ip {
+            ip.receive(now, incoming(datagram));
+            self.settle_ip();
         }
-        ip.receive(now, incoming(datagram));
-        self.settle_ip();
-        Ok(())
     }
 
-    /// A datagram to a group. Whether the interface has taken it.
-    pub(super) fn ip_group_datagram(
-        &mut self,
-        now: Time,
-        datagram: &UdPacket<'_>,
-        mgid: Gid,
-    ) -> bool {
+    /// A datagram to a group of the interface's; its own ones are not for it.
+    pub(super) fn ip_group_datagram(&mut self, now: Time, datagram: &UdPacket<'_>) {
         let is_own = datagram.src_qp == IPOIB_QPN && self.adapter.owns(datagram.slid);
-        let Some(ip) = self.ip.as_mut().filter(|_| !is_own) else {
-            return false;
-        };
-        if ip.hears(mgid) != Some(datagram.qkey) {
-            return false;
+        if !is_own {
+            self.ip_datagram(now, datagram);
         }
-        ip.receive(now, incoming(datagram));
-        self.settle_ip();
-        true
     }
 
     /// An answer of subnet administration. Whether it is for the interface.

@@ -5,11 +5,13 @@ use mad::agent::{self, Arrival, Next};
 use mad::local::{FromAgent, MadGlobalRoute, MadMessage, MadWay, ToAgent};
 use mad::smi::Origin;
 use tracing::{debug, warn};
+use transport::{DirectSend, Partition};
 use wire::mad::{AttributeId, Mad, MadStatus, Method, MgmtClass};
 use wire::vendor::{self, QosCause, QosChange, WindowGrant};
-use wire::{DataPacket, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
+use wire::{DataPacket, GlobalRoute, Lid, Qpn, Sl, UdPacket};
 
 use super::Endpoint;
+use super::datagram::gmp_send;
 use super::receive::is_answerable;
 use crate::clients::ClientId;
 use crate::connections::OF_CONNECTIONS;
@@ -162,7 +164,7 @@ impl Endpoint {
         if !dlid.is_unicast() {
             return self.drop_one(DropReason::BadDlid);
         }
-        self.send(now, &UdPacket::smp(slid, dlid, &mad));
+        self.send_packet_of_qp0(now, &UdPacket::smp(slid, dlid, &mad));
     }
 
     /// An SMP from the link.
@@ -231,9 +233,9 @@ impl Endpoint {
         }
         let sm_here = self.clients.serves_sm_info();
         let reregister = Self::is_reregistration(mad);
+        self.engine_stale |= mad.method() == Method::SET;
         let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
         self.last_valid_pkey = None;
-        self.verbs_stale = true;
         self.reregistered |= reregister;
         self.note_for_ip(reregister && !matches!(next, Next::Discard(_)));
         if reregister && !matches!(next, Next::Discard(_)) {
@@ -247,7 +249,7 @@ impl Endpoint {
             }
             Next::Directed(_) => {
                 let permissive = Lid::PERMISSIVE;
-                self.send(now, &UdPacket::smp(permissive, permissive, mad));
+                self.send_packet_of_qp0(now, &UdPacket::smp(permissive, permissive, mad));
             }
             Next::ToLid { dlid, slid }
                 if arrival.origin == Origin::Here
@@ -257,7 +259,7 @@ impl Endpoint {
             }
             Next::ToLid { dlid, slid } => {
                 if is_answerable(dlid) {
-                    self.send(now, &UdPacket::smp(slid, dlid, mad));
+                    self.send_packet_of_qp0(now, &UdPacket::smp(slid, dlid, mad));
                 } else {
                     self.drop_one(DropReason::BadMad);
                 }
@@ -436,39 +438,33 @@ impl Endpoint {
         if !dlid.is_unicast() && !dlid.is_multicast() {
             return self.drop_one(DropReason::BadDlid);
         }
-        let slid = self.lid();
-        let pkey = self.own_pkey();
-        let datagram = UdPacket::gmp(slid, dlid, sl, Vl::default(), mad);
-        self.send(
-            now,
-            &UdPacket {
-                pkey,
-                dest_qp: qpn,
-                ..datagram
-            },
-        );
+        let send = DirectSend {
+            dest_qp: qpn,
+            ..gmp_send(dlid, sl, Partition::First, mad)
+        };
+        self.send(now, self.own.gsi, &send);
     }
 
     /// Answers a datagram of QP1 in its partition, one with a GRH by a GRH (IBA 13.5.4).
     fn answer_gmp(&mut self, now: Time, mad: &Mad, request: &UdPacket<'_>) {
-        let (slid, dlid) = (request.dlid, request.slid);
-        let datagram = UdPacket::gmp(slid, dlid, request.sl, Vl::default(), mad);
-        let pkey = self.key_of(request.pkey);
         let global = request.global.map(|global| GlobalRoute {
             hop_limit: MadGlobalRoute::HOP_LIMIT_MAX,
             sgid: global.dgid,
             dgid: global.sgid,
             ..global
         });
-        self.send(
-            now,
-            &UdPacket {
-                pkey,
-                global,
-                dest_qp: request.src_qp,
-                ..datagram
-            },
-        );
+        let partition = Partition::Of(request.pkey);
+        let send = DirectSend {
+            src_path_bits: self.path_bits(request.dlid),
+            global,
+            dest_qp: request.src_qp,
+            ..gmp_send(request.slid, request.sl, partition, mad)
+        };
+        self.send(now, self.own.gsi, &send);
+    }
+
+    fn send_packet_of_qp0(&mut self, now: Time, datagram: &UdPacket<'_>) {
+        self.outbox.send_smp(now, &mut self.adapter, datagram);
     }
 
     fn sender_of(&self, datagram: &UdPacket<'_>) -> MadSender {

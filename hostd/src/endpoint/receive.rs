@@ -2,17 +2,20 @@
 
 use link::{DropReason, Time};
 use mad::sma::PacketKey;
-use wire::Opcode;
+use transport::{DirectQp, DirectSend, PacketDrop, Partition};
 use wire::attr::Trap257;
-use wire::{DataPacket, Deth, Format, Lid, Qpn, TrafficKind, UdPacket, Vl, p_key};
+use wire::packet::Transport;
+use wire::{DataPacket, Deth, Format, Lid, Lrh, Qpn, Service, TrafficKind, UdPacket, Vl, p_key};
 
-use super::{Endpoint, service_datagram};
-use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
+use super::Endpoint;
+use super::datagram::service_send;
+use crate::control::{PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
 use crate::ipoib::IPOIB_QPN;
 use crate::outbox::assemble;
 use crate::ping::PingSend;
 use crate::service::{Echo, FlowHead, NAME_LEN, SinkCounts};
 use crate::traffic::{Peer, Query, SinkReply, rounded};
+use crate::verbs::drop_reason;
 
 /// Bytes of a service packet besides its payload, LRH to VCRC.
 const SERVICE_OVERHEAD: usize = 34;
@@ -63,44 +66,66 @@ impl Endpoint {
     fn dispatch(&mut self, now: Time, at: Time, bytes: &[u8]) -> Result<(), DropReason> {
         let packet = DataPacket::parse(bytes).map_err(|_| DropReason::BadLength)?;
         packet.check_icrc().map_err(|_| DropReason::BadIcrc)?;
-        let lrh = *packet.lrh();
+        let lrh = packet.lrh();
         if lrh.vl == Vl::MANAGEMENT {
             return self.smp_packet(now, &packet);
         }
         if !self.accepts_lid(lrh.dlid) {
             return Err(DropReason::NotForUs);
         }
-        if let Some(taken) = self.verbs_packet(now, &packet) {
-            return taken;
-        }
-        let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
-        if !self.admits_pkey(datagram.pkey) {
-            let pkey = u32::from(datagram.pkey);
-            self.report_key_violation(now, PacketKey::PKey, &details(&datagram, pkey));
+        let transport = packet.transport().map_err(|_| DropReason::BadLength)?;
+        self.refresh();
+        if !self.admits_pkey(transport.bth.pkey) {
+            self.report_key_violation(now, PacketKey::PKey, lrh, &transport);
             return Err(DropReason::RcvPartition);
         }
-        if datagram.dlid.is_multicast() {
-            return self.group_datagram((now, at), &packet, &datagram, bytes.len());
-        }
-        if !self.accepts_global(datagram.global) {
+        let is_multicast = lrh.dlid.is_multicast();
+        if !is_multicast && transport.grh.is_some_and(|grh| !self.names_port(grh.dgid)) {
             return Err(DropReason::NotForUs);
         }
-        let taken = self.take_datagram(now, at, &datagram, bytes.len());
-        if taken == Err(DropReason::BadQkey) {
-            let details = details(&datagram, datagram.qkey);
-            self.report_key_violation(now, PacketKey::QKey, &details);
+        let taken = self
+            .engine
+            .receive(now, &mut self.memory, &packet, &transport);
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(drop) => {
+                if drop == PacketDrop::QKey && !is_multicast {
+                    self.report_key_violation(now, PacketKey::QKey, lrh, &transport);
+                }
+                return Err(drop_reason(drop));
+            }
+        };
+        if let Some(missed) = taken.missed {
+            self.drop_one(drop_reason(missed));
         }
-        taken
+        if taken.direct.is_empty() {
+            self.data_has_come(now, transport.bth.dest_qp);
+            return Ok(());
+        }
+        let datagram = UdPacket::of_transport(lrh, &transport);
+        let datagram = datagram.map_err(|_| DropReason::BadLength)?;
+        match is_multicast {
+            true => self.group_datagram((now, at), taken.direct, &datagram, bytes.len()),
+            false => self.take_datagram(now, at, &datagram, bytes.len()),
+        }
     }
 
-    pub(super) fn report_key_violation(&mut self, now: Time, key: PacketKey, packet: &Trap257) {
+    /// Has a trap tell of a packet with a wrong key.
+    fn report_key_violation(
+        &mut self,
+        now: Time,
+        key: PacketKey,
+        lrh: &Lrh,
+        transport: &Transport<'_>,
+    ) {
         let identity = &self.adapter.identity;
         let port = self.adapter.number();
+        let details = details(lrh, transport, key);
         self.sma
-            .packet_key_violated(now, identity, port, key, packet);
+            .packet_key_violated(now, identity, port, key, &details);
     }
 
-    /// A datagram for one of the host's queue pairs.
+    /// A datagram for one of the host's own queue pairs, with its key.
     fn take_datagram(
         &mut self,
         now: Time,
@@ -109,13 +134,12 @@ impl Endpoint {
         bytes: usize,
     ) -> Result<(), DropReason> {
         match datagram.dest_qp {
-            Qpn::GSI if datagram.qkey == Deth::QKEY_GSI => self.gmp_packet(now, datagram),
-            PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN if datagram.qkey == SERVICE_QKEY => {
-                self.service_packet(now, at, datagram, bytes)
+            Qpn::GSI => self.gmp_packet(now, datagram),
+            IPOIB_QPN => {
+                self.ip_datagram(now, datagram);
+                Ok(())
             }
-            Qpn::GSI | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN => Err(DropReason::BadQkey),
-            IPOIB_QPN => self.ip_datagram(now, datagram),
-            _ => self.program_datagram(datagram),
+            _ => self.service_packet(now, at, datagram, bytes),
         }
     }
 
@@ -223,17 +247,13 @@ impl Endpoint {
             .ok_or(DropReason::TooLong)?;
         payload.copy_from_slice(request.payload);
         answer.emit(payload);
-        let qps = (PING_QPN, request.src_qp);
-        let pkey = self.key_of(request.pkey);
-        let datagram =
-            service_datagram(&self.adapter, request.slid, qps, request.sl, pkey, payload);
-        self.send(
-            now,
-            &UdPacket {
-                slid: request.dlid,
-                ..datagram
-            },
-        );
+        let partition = Partition::Of(request.pkey);
+        let (dlid, qpn) = (request.slid, request.src_qp);
+        let send = DirectSend {
+            src_path_bits: self.path_bits(request.dlid),
+            ..service_send(dlid, qpn, request.sl, partition, payload)
+        };
+        self.send(now, self.own.ping, &send);
         Ok(())
     }
 
@@ -243,19 +263,17 @@ impl Endpoint {
         let len = rounded(ping.size, wire::Mtu::Mtu4096).map_or(Echo::LEN, usize::from);
         let payload = &mut payload[..(len - SERVICE_OVERHEAD.min(len)).max(Echo::LEN)];
         ping.echo.emit(payload);
-        let qps = (PINGER_QPN, PING_QPN);
-        let pkey = self.key_of(ping.pkey);
-        let datagram = service_datagram(&self.adapter, ping.dlid, qps, ping.sl, pkey, payload);
-        self.send(now, &datagram);
+        let partition = Partition::Of(ping.pkey);
+        let send = service_send(ping.dlid, PING_QPN, ping.sl, partition, payload);
+        self.send(now, self.own.pinger, &send);
     }
 
     pub(super) fn send_query(&mut self, now: Time, query: &Query) {
         let mut payload = [0; Echo::LEN];
         query.head.emit(&mut payload);
-        let qps = (SOURCE_QPN, query.qpn);
-        let pkey = self.own_pkey();
-        let datagram = service_datagram(&self.adapter, query.dlid, qps, query.sl, pkey, &payload);
-        self.send_traffic(now, &datagram);
+        let (dlid, qpn, first) = (query.dlid, query.qpn, Partition::First);
+        let send = service_send(dlid, qpn, query.sl, first, &payload);
+        self.send_traffic(now, self.own.source, &send);
     }
 
     pub(super) fn send_sink_reply(&mut self, now: Time, reply: &SinkReply) {
@@ -268,53 +286,41 @@ impl Endpoint {
             len = REPORT_LEN;
         }
         let Peer { lid, qpn, sl, to } = reply.to;
-        let qps = (SINK_QPN, qpn);
-        let pkey = self.own_pkey();
-        let datagram = service_datagram(&self.adapter, lid, qps, sl, pkey, &payload[..len]);
-        self.send_traffic(
-            now,
-            &UdPacket {
-                slid: to,
-                ..datagram
-            },
-        );
+        let send = DirectSend {
+            src_path_bits: self.path_bits(to),
+            ..service_send(lid, qpn, sl, Partition::First, &payload[..len])
+        };
+        self.send_traffic(now, self.own.sink, &send);
     }
 
-    fn send_traffic(&mut self, now: Time, datagram: &UdPacket<'_>) {
-        let kind = TrafficKind::of_datagram(datagram);
+    fn send_traffic(&mut self, now: Time, from: DirectQp, send: &DirectSend<'_>) {
+        let kind = self.kind_of(from, send);
         self.adapter.traffic.count_sent(kind);
-        self.send(now, datagram);
+        self.send(now, from, send);
     }
 }
 
-/// The contents of traps 257 and 258 about a datagram with that key.
-fn details(datagram: &UdPacket<'_>, key: u32) -> Trap257 {
-    let gids = datagram.global.map(|global| (global.sgid, global.dgid));
+/// What traps 257 and 258 tell of a packet with a wrong key.
+fn details(lrh: &Lrh, transport: &Transport<'_>, key: PacketKey) -> Trap257 {
+    let gids = transport.grh.map(|grh| (grh.sgid, grh.dgid));
     let (sgid, dgid) = gids.unwrap_or_default();
+    let service = transport.bth.opcode.parts().map(|(service, _)| service);
+    let deth = Deth::parse(transport.content)
+        .ok()
+        .filter(|_| service == Some(Service::Ud));
+    let deth = deth.map(|(deth, _)| deth);
     Trap257 {
-        slid: datagram.slid,
-        dlid: datagram.dlid,
-        key,
-        sl: datagram.sl,
-        src_qp: datagram.src_qp,
-        dest_qp: datagram.dest_qp,
+        slid: lrh.slid,
+        dlid: lrh.dlid,
+        key: match key {
+            PacketKey::PKey => transport.bth.pkey.into(),
+            PacketKey::QKey => deth.map_or(0, |deth| deth.qkey),
+        },
+        sl: lrh.sl,
+        src_qp: deth.map_or(Qpn::default(), |deth| deth.src_qp),
+        dest_qp: transport.bth.dest_qp,
         sgid,
         dgid,
-    }
-}
-
-/// Why a packet is not a datagram: it is of another transport service, or malformed.
-fn malformed(packet: &DataPacket<'_>) -> DropReason {
-    match packet.transport() {
-        Ok(transport)
-            if !matches!(
-                transport.bth.opcode,
-                Opcode::UD_SEND_ONLY | Opcode::UD_SEND_ONLY_IMM
-            ) =>
-        {
-            DropReason::NoQueuePair
-        }
-        _ => DropReason::BadLength,
     }
 }
 

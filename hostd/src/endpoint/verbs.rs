@@ -1,20 +1,16 @@
-//! The queue pairs of programs' verbs at the port: packets in and out, what the subnet manager sets, contexts.
+//! The transport at the port: what the subnet manager sets, packets of programs' queue pairs out, contexts of their verbs.
 
 use link::{Admission, DropReason, PortState, Time};
-use mad::sma::PacketKey;
-use transport::{PacketDrop, PortAttributes, Transmitted};
+use transport::{PortAttributes, Transmitted};
 use uverbs::{DeviceAttributes, Request};
-use wire::attr::{PortInfo, Trap257};
+use wire::attr::PortInfo;
 use wire::packet::Transport;
-use wire::{
-    AttributeId, DataPacket, Deth, Format as _, Gid, Mad, Method, Mtu, PortNum, Qpn, Sl, Vl,
-};
+use wire::{AttributeId, DataPacket, Gid, Mad, Method, Mtu, PortNum, Sl, Vl};
 
 use super::Endpoint;
 use crate::clients::ClientId;
 use crate::host::Event;
-use crate::outbox::PACKET_BYTES_MAX;
-use crate::verbs::{PortView, ToVerbs, Verbs, drop_reason};
+use crate::verbs::{PortView, ToVerbs, Verbs};
 
 /// Packets of queue pairs handed to the port in one go at most.
 const BURST_MAX: usize = 256;
@@ -30,7 +26,7 @@ impl Endpoint {
     pub(crate) fn handle_verbs_message(&mut self, now: Time, client: ClientId, message: ToVerbs) {
         match message {
             ToVerbs::Open { .. } => {
-                self.update_verbs();
+                self.refresh();
                 let device = self.describe(now);
                 self.verbs.open(client, device);
             }
@@ -38,18 +34,18 @@ impl Endpoint {
                 let device = self.describe(now);
                 self.verbs.describe(client, device);
             }
-            message => self.verbs.handle(now, client, message),
+            message => self.verbs.handle(&mut self.engine, now, client, message),
         }
     }
 
     /// A context has ended.
     pub(crate) fn close_verbs(&mut self, client: ClientId) {
-        self.verbs.close(client);
+        self.verbs.close(&mut self.engine, client);
     }
 
     /// Hands out what the verbs have for their contexts.
     pub(super) fn settle_verbs(&mut self, now: Time) {
-        self.verbs.settle(now);
+        self.verbs.settle(&mut self.engine, now);
         while let Some((client, message)) = self.verbs.poll_output() {
             self.push_event(Event::Verbs { client, message });
         }
@@ -135,89 +131,58 @@ impl Endpoint {
         }
     }
 
+    /// Has the engine know the port and its groups as they are now.
+    #[inline]
+    pub(super) fn refresh(&mut self) {
+        let ip_has_changed = || self.ip.as_ref().is_some_and(|ip| ip.has_changed());
+        if self.engine_stale || self.multicast.has_changed() || ip_has_changed() {
+            self.refresh_now();
+        }
+    }
+
+    #[cold]
+    fn refresh_now(&mut self) {
+        if self.engine_stale {
+            self.update_engine();
+        }
+        if let Some(heard) = self.multicast.take_heard() {
+            self.engine.set_direct_groups(self.own.sink, heard);
+        }
+        if let Some(ip) = &mut self.ip
+            && ip.take_changed()
+            && let Some(own) = self.own.ip
+        {
+            self.engine.set_direct_qkey(own, ip.qkey());
+            self.engine.set_direct_groups(own, ip.heard());
+        }
+    }
+
     /// The subnet manager may have set the port anew, or its state has changed.
-    pub(super) fn update_verbs(&mut self) {
-        self.verbs_stale = false;
+    fn update_engine(&mut self) {
+        self.engine_stale = false;
         let reregistered = std::mem::take(&mut self.reregistered);
         let view = PortView {
             is_active: self.adapter.port.state() == PortState::Active,
             sm_lid: self.adapter.settings.sm_lid.get(),
         };
-        self.verbs
-            .set_port(self.transport_port(), view, reregistered);
-    }
-
-    /// A packet for a queue pair of a program's verbs. `None` if it is for none.
-    pub(super) fn verbs_packet(
-        &mut self,
-        now: Time,
-        packet: &DataPacket<'_>,
-    ) -> Option<Result<(), DropReason>> {
-        if !self.verbs.is_used() || packet.lrh().dlid.is_multicast() {
-            return None;
+        let port = self.transport_port();
+        let old = self.engine.port();
+        self.verbs.port_changed(old, &port, view, reregistered);
+        if *old != port {
+            self.engine.set_port(port);
         }
-        let headers = packet.transport().ok()?;
-        if !self.verbs.engine.has_queue_pair(headers.bth.dest_qp) {
-            return None;
-        }
-        Some(self.take_verbs_packet(now, packet, &headers))
-    }
-
-    fn take_verbs_packet(
-        &mut self,
-        now: Time,
-        packet: &DataPacket<'_>,
-        headers: &Transport<'_>,
-    ) -> Result<(), DropReason> {
-        let pkey = headers.bth.pkey;
-        if !self.admits_pkey(pkey) {
-            let details = details(packet, headers, pkey.into());
-            self.report_key_violation(now, PacketKey::PKey, &details);
-            return Err(DropReason::RcvPartition);
-        }
-        if headers.grh.is_some_and(|grh| !self.names_port(grh.dgid)) {
-            return Err(DropReason::NotForUs);
-        }
-        let taken = self.verbs.engine.receive(now, &mut self.memory, packet);
-        if taken.is_ok() {
-            self.data_has_come(now, headers.bth.dest_qp);
-        }
-        if taken == Err(PacketDrop::QKey)
-            && let Ok((deth, _)) = Deth::parse(headers.content)
-        {
-            let details = Trap257 {
-                src_qp: deth.src_qp,
-                ..details(packet, headers, deth.qkey)
-            };
-            self.report_key_violation(now, PacketKey::QKey, &details);
-        }
-        taken.map_err(drop_reason)
-    }
-
-    /// A datagram to a group, for the queue pairs of programs' verbs. Whether one of them has taken it.
-    pub(super) fn verbs_group_packet(
-        &mut self,
-        now: Time,
-        packet: &DataPacket<'_>,
-        mgid: Gid,
-    ) -> Result<bool, DropReason> {
-        if !self.verbs.is_attached(mgid) {
-            return Ok(false);
-        }
-        let taken = self.verbs.engine.receive(now, &mut self.memory, packet);
-        taken.map(|()| true).map_err(drop_reason)
     }
 
     /// Does what is due in the queue pairs.
     pub(super) fn tick_verbs(&mut self, now: Time) {
-        if self.verbs.engine.deadline().is_some_and(|due| due <= now) {
-            self.verbs.engine.tick(now, &mut self.memory);
+        if self.engine.deadline().is_some_and(|due| due <= now) {
+            self.engine.tick(now, &mut self.memory);
         }
     }
 
     /// The service levels of which queue pairs may send a packet now, a bit each.
     pub(super) fn sendable_sls(&self) -> u16 {
-        let ready = self.verbs.engine.ready_sls();
+        let ready = self.engine.ready_sls();
         if ready == 0 {
             return 0;
         }
@@ -234,24 +199,22 @@ impl Endpoint {
 
     /// Passes packets of queue pairs to the port as long as it has room, and those to this host to itself.
     pub(super) fn send_verbs(&mut self, now: Time) {
-        if !self.verbs.is_used() {
+        if self.engine.ready_sls() == 0 {
             return;
         }
-        let mut out = std::mem::take(&mut self.verbs_out);
-        out.resize(PACKET_BYTES_MAX, 0);
         let mut looped = 0;
         loop {
             let mut sent = 0;
             while sent < BURST_MAX {
                 let sls = self.sendable_sls();
-                let engine = &mut self.verbs.engine;
                 if sls == 0 {
                     break;
                 }
-                let Some(packet) = engine.transmit(now, &mut self.memory, sls, &mut out) else {
+                let out = self.outbox.packet_mut();
+                let Some(packet) = self.engine.transmit(now, &mut self.memory, sls, out) else {
                     break;
                 };
-                self.send_verbs_packet(now, packet, &out);
+                self.send_verbs_packet(now, packet);
                 sent += 1;
             }
             let before = looped;
@@ -266,50 +229,28 @@ impl Endpoint {
                 break;
             }
         }
-        self.verbs_out = out;
     }
 
-    fn send_verbs_packet(&mut self, now: Time, packet: Transmitted, out: &[u8]) {
-        let bytes = out.get(..packet.len).unwrap_or_default();
-        let Ok(parsed) = DataPacket::parse(bytes) else {
+    /// Sends the packet that a queue pair has written.
+    fn send_verbs_packet(&mut self, now: Time, packet: Transmitted) {
+        let bytes = self.outbox.packet_mut().get(..packet.len);
+        let Ok(parsed) = DataPacket::parse(bytes.unwrap_or_default()) else {
             return self.drop_one(DropReason::BadLength);
         };
         let dlid = parsed.lrh().dlid;
         if self.adapter.owns(dlid) {
-            return self.outbox.loop_bytes(&mut self.adapter, bytes);
+            return self.outbox.loop_back(&mut self.adapter, packet.len);
         }
         // No switch sends a multicast packet back to where it came in.
         if dlid.is_multicast()
             && let Ok(Transport { grh: Some(grh), .. }) = parsed.transport()
-            && self.hears(grh.dgid)
+            && self.engine.is_attached(grh.dgid)
         {
-            self.outbox.loop_bytes(&mut self.adapter, bytes);
+            self.outbox.loop_back(&mut self.adapter, packet.len);
         }
-        self.outbox
-            .send_bytes(now, &mut self.adapter, packet.vl, bytes);
-    }
-
-    /// Whether a queue pair of this host's, or the host itself, receives packets to a group.
-    pub(super) fn hears(&self, mgid: Gid) -> bool {
-        self.queue_pairs.is_attached(mgid)
-            || self.verbs.is_attached(mgid)
-            || self.multicast.receives(mgid)
-    }
-}
-
-/// What traps 257 and 258 tell of a packet with that key.
-fn details(packet: &DataPacket<'_>, headers: &Transport<'_>, key: u32) -> Trap257 {
-    let lrh = packet.lrh();
-    let gids = headers.grh.map(|grh| (grh.sgid, grh.dgid));
-    let (sgid, dgid) = gids.unwrap_or_default();
-    Trap257 {
-        slid: lrh.slid,
-        dlid: lrh.dlid,
-        key,
-        sl: lrh.sl,
-        src_qp: Qpn::default(),
-        dest_qp: headers.bth.dest_qp,
-        sgid,
-        dgid,
+        if packet.vl == Vl::MANAGEMENT {
+            return self.drop_one(DropReason::OutputVl);
+        }
+        self.outbox.post(now, &mut self.adapter, packet);
     }
 }

@@ -4,10 +4,12 @@
 use link::{DropReason, Time};
 use mad::local::{MadGlobalRoute, MadWay};
 use tracing::debug;
+use transport::{DirectSend, Partition};
 use wire::mad::Mad;
-use wire::{Gid, GlobalRoute, Guid, Lid, Qpn, Sl, UdPacket, Vl, p_key};
+use wire::{Gid, GlobalRoute, Guid, Lid, Qpn, Sl, UdPacket, p_key};
 
 use super::Endpoint;
+use super::datagram::gmp_send;
 
 /// The GUID by which subnet administration is reached wherever it is (IBA 15.4.1.2).
 const WELL_KNOWN_SA_GUID: Guid = Guid(0x0200_0000_0000_0002);
@@ -24,7 +26,7 @@ impl Endpoint {
     }
 
     /// Which of the port's LIDs this is.
-    fn path_bits(&self, own: Lid) -> u8 {
+    pub(super) fn path_bits(&self, own: Lid) -> u8 {
         match self.adapter.owns(own) {
             // LMC is at most 7.
             true => own.get().to_be_bytes()[1] & self.path_bits_mask(),
@@ -53,13 +55,7 @@ impl Endpoint {
         at.and_then(|at| u8::try_from(at).ok())
     }
 
-    /// Whether a unicast datagram with this header is for this port. Its GIDs have the subnet's prefix or the default
-    /// one (IBA 4.1.1).
-    pub(super) fn accepts_global(&self, global: Option<GlobalRoute>) -> bool {
-        global.is_none_or(|global| self.names_port(global.dgid))
-    }
-
-    /// Whether a GID names this port.
+    /// Whether a GID names this port: with the subnet's prefix or the default one (IBA 4.1.1).
     pub(super) fn names_port(&self, gid: Gid) -> bool {
         self.gid_index(gid).is_some()
     }
@@ -93,12 +89,6 @@ impl Endpoint {
         if !dlid.is_unicast() && !dlid.is_multicast() {
             return self.drop_one(DropReason::BadDlid);
         }
-        let pkeys = self.sma.pkeys(self.number());
-        let pkey = pkeys.get(usize::from(way.pkey_index)).copied();
-        let Some(pkey) = pkey.filter(|key| key & p_key::PARTITION != 0) else {
-            debug!(entry = way.pkey_index, "there is no P_Key in this entry");
-            return self.drop_one(DropReason::XmitPartition);
-        };
         let global = match way.global {
             None => None,
             Some(global) => match self.global_route(&global) {
@@ -109,13 +99,13 @@ impl Endpoint {
                 }
             },
         };
-        let datagram = UdPacket {
-            pkey,
+        let send = DirectSend {
+            src_path_bits: way.path_bits,
             global,
             dest_qp: qpn,
-            ..UdPacket::gmp(self.local_lid(way.path_bits), dlid, sl, Vl::default(), mad)
+            ..gmp_send(dlid, sl, Partition::At(way.pkey_index), mad)
         };
-        self.send(now, &datagram);
+        self.send(now, self.own.gsi, &send);
     }
 
     fn global_route(&self, global: &MadGlobalRoute) -> Option<GlobalRoute> {

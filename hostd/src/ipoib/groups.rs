@@ -100,6 +100,8 @@ pub(super) struct Groups {
     all: BTreeMap<Group, Membership>,
     agenda: Agenda<Group>,
     by_gid: BTreeMap<Gid, Group>,
+    /// Whether other groups may be heard than [`Groups::take_heard`] has told, or by other keys.
+    is_changed: bool,
 }
 
 impl Membership {
@@ -130,6 +132,7 @@ impl Groups {
             all: BTreeMap::new(),
             agenda: Agenda::default(),
             by_gid: BTreeMap::new(),
+            is_changed: true,
         };
         groups.insert(Time::ZERO, Group::Broadcast, true);
         groups
@@ -145,11 +148,13 @@ impl Groups {
     }
 
     fn insert(&mut self, now: Time, group: Group, receives: bool) {
+        self.is_changed = true;
         self.by_gid.insert(self.gid(group), group);
         self.all.insert(group, Membership::new(now, receives));
     }
 
     fn remove(&mut self, group: Group) -> usize {
+        self.is_changed = true;
         self.agenda.clear(group);
         self.by_gid.remove(&self.gid(group));
         self.all.remove(&group).map_or(0, |gone| gone.waiting.len())
@@ -168,11 +173,23 @@ impl Groups {
         })
     }
 
-    /// Which group packets with this GID are taken for, and its queue key.
-    pub(super) fn hears(&self, mgid: Gid) -> Option<u32> {
-        let membership = self.all.get(self.by_gid.get(&mgid)?)?;
-        let record = membership.record.as_ref()?;
-        membership.receives.then_some(record.qkey)
+    /// The groups whose packets are taken, with their queue keys.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (Gid, u32)> {
+        self.by_gid.iter().filter_map(|(&mgid, group)| {
+            let membership = self.all.get(group)?;
+            let record = membership.record.as_ref()?;
+            membership.receives.then_some((mgid, record.qkey))
+        })
+    }
+
+    /// What [`Self::take_changed`] would tell.
+    pub(super) const fn has_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether [`Self::heard`] may have changed since this was called.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// The port is in another partition: all groups have other names.
@@ -181,6 +198,7 @@ impl Groups {
             return;
         }
         self.pkey = pkey;
+        self.is_changed = true;
         self.by_gid.clear();
         let names: Vec<Group> = self.all.keys().copied().collect();
         for group in names {
@@ -194,6 +212,7 @@ impl Groups {
     /// The port is no longer Active: nobody answers.
     pub(super) fn rest(&mut self) {
         self.agenda.clear_all();
+        self.is_changed = true;
         self.all.retain(|_, one| one.state != State::Leaving);
         let all = &self.all;
         self.by_gid.retain(|_, group| all.contains_key(group));
@@ -231,6 +250,7 @@ impl Groups {
     pub(super) fn join(&mut self, now: Time, address: IpAddr) -> bool {
         let group = Group::Of(address);
         let is_full = self.all.len() > GROUPS_MAX;
+        self.is_changed = true;
         match self.all.get_mut(&group) {
             Some(known) if known.receives && known.state != State::Leaving => return true,
             Some(known) => known.receives = true,
@@ -248,6 +268,7 @@ impl Groups {
             && known.receives
         {
             known.receives = false;
+            self.is_changed = true;
             known.start(State::Leaving);
             self.agenda.set(group, now);
         }
@@ -383,6 +404,7 @@ impl Groups {
         let found = self.all.iter_mut().find(|(_, one)| is_asked(one));
         let (&group, membership) = found?;
         membership.tid = None;
+        self.is_changed = true;
         self.agenda.clear(group);
         if membership.state == State::Leaving {
             return Some((group, self.remove(group)));

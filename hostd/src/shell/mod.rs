@@ -205,9 +205,8 @@ impl Sockets {
             },
             Event::Verbs { client, message } => self.verbs.on_message(client, message),
             Event::Cm { client, message } => self.cm.on_message(client, message),
-            // The first two are logged by the core. No local socket opens queue pairs yet. The last are taken by
-            // the dataplane thread.
-            Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } | Event::Ip { .. } => {}
+            // The first two are logged by the core. The last are taken by the dataplane thread.
+            Event::PortState(_) | Event::Shutdown | Event::Ip { .. } => {}
         }
     }
 }

@@ -1,12 +1,11 @@
 //! One flow at its source: when it may send, and what its sink has reported.
 
 use link::Time;
+use transport::{DirectQp, DirectSend, Engine, Partition, Prepared, SendDrop};
 use wire::convert::saturate;
-use wire::{Format, GlobalRoute, Lid, Psn, Qpn, TrafficKind, UdPacket, Vl};
+use wire::{Format, GlobalRoute, Lid, Qpn, TrafficKind, Vl};
 
-use crate::control::{
-    FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SINK_QPN, SOURCE_QPN,
-};
+use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SINK_QPN};
 use crate::service::{FlowHead, SinkCounts};
 
 /// A running flow queries its sink this often.
@@ -22,18 +21,10 @@ const QUERIES_MAX: u32 = 7;
 /// A flow with a number of packets has no other end than its last packet: before that it is abandoned when its sink has
 /// been silent for so long, and for so many queries.
 const SILENCE_NS: u64 = 15_750_000_000;
-/// Where the payload starts in a packet: LRH, BTH, DETH.
-const PAYLOAD_AT: usize = 28;
-/// Where PSN stands: the last three bytes of the BTH.
-const PSN_AT: usize = 17;
-/// By how much a GRH shifts both.
+/// Bytes of a packet besides its payload: LRH, BTH, DETH, ICRC, VCRC.
+const OVERHEAD: usize = 34;
+/// Those of a GRH.
 const GRH: usize = 40;
-/// Where DLID stands in the LRH.
-const DLID_AT: usize = 2;
-/// Where SLID stands in the LRH.
-const SLID_AT: usize = 6;
-/// ICRC and VCRC.
-const TRAILER: usize = 6;
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// What the packets of a flow to a multicast group have that others have not.
@@ -41,6 +32,7 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 pub(crate) struct ToGroup {
     pub(crate) global: GlobalRoute,
     pub(crate) qkey: u32,
+    pub(crate) pkey: u16,
 }
 
 /// One flow at its source.
@@ -48,10 +40,10 @@ pub(crate) struct ToGroup {
 pub(super) struct Flow {
     pub(super) request: PerfRequest,
     pub(super) state: FlowState,
-    /// A whole packet; number, time and CRCs are written for each.
-    template: Box<[u8]>,
-    /// Bytes of the GRH, which packets to a group have. Nobody acknowledges those.
-    grh: usize,
+    /// Its packet; number and time are written for each.
+    packet: Prepared,
+    /// Whether it goes to a multicast group: nobody acknowledges its packets then.
+    is_to_group: bool,
     /// What its packets count as; `None` if they go to a queue pair that is no sink.
     pub(super) kind: Option<TrafficKind>,
     pub(super) run: u32,
@@ -99,16 +91,16 @@ fn noise(seed: u64, out: &mut [u8]) {
     }
 }
 
-/// A whole packet of a flow, but for what is written for each: VL, SLID, number, time, CRCs.
-fn template(
-    request: &PerfRequest,
-    group: Option<ToGroup>,
+/// The packet of a flow, but for what is written for each; `size` is its length, LRH to VCRC.
+fn packet_of(
+    (request, group): (&PerfRequest, Option<ToGroup>),
     run: u32,
     ack_every: u16,
     size: u16,
-    pkey: u16,
-) -> Box<[u8]> {
-    let mut payload = vec![0; usize::from(size) - grh_of(group) - PAYLOAD_AT - TRAILER];
+    (engine, from): (&Engine, DirectQp),
+) -> Result<Prepared, SendDrop> {
+    let grh = group.map_or(0, |_| GRH);
+    let mut payload = vec![0; usize::from(size) - grh - OVERHEAD];
     noise(request.seed, &mut payload);
     let head = FlowHead {
         kind: TrafficKind::Data,
@@ -119,30 +111,17 @@ fn template(
         sent_at_ns: 0,
     };
     head.emit(&mut payload);
-    let mut template = vec![0; usize::from(size)];
-    let packet = UdPacket {
-        vl: Vl::default(),
-        sl: request.sl,
+    let send = DirectSend {
         dlid: request.dlid,
-        slid: Lid::ZERO,
+        src_path_bits: 0,
+        sl: request.sl,
         global: group.map(|group| group.global),
-        solicited: false,
-        pkey,
+        partition: group.map_or(Partition::First, |group| Partition::Of(group.pkey)),
         dest_qp: request.qpn,
-        psn: Psn::default(),
         qkey: group.map_or(SERVICE_QKEY, |group| group.qkey),
-        src_qp: SOURCE_QPN,
-        immediate: None,
         payload: &payload,
     };
-    // The template has the packet's own length, so there is room.
-    let emitted = packet.emit(&mut template);
-    debug_assert_eq!(emitted, Ok(template.len()));
-    template.into_boxed_slice()
-}
-
-fn grh_of(group: Option<ToGroup>) -> usize {
-    group.map_or(0, |_| GRH)
+    engine.prepare(from, &send)
 }
 
 impl Flow {
@@ -153,9 +132,9 @@ impl Flow {
         (request, group): (PerfRequest, Option<ToGroup>),
         run: u32,
         size: u16,
-        pkey: u16,
         tick_ns: u64,
-    ) -> Self {
+        queue_pair: (&Engine, DirectQp),
+    ) -> Result<Self, SendDrop> {
         let ack_every = saturate::<u16>(request.window / 4);
         let bits = u128::from(size) * 8;
         let interval_ps = match request.rate {
@@ -168,11 +147,11 @@ impl Flow {
             0 => Time::NEVER,
             ms => starts + u64::from(ms) * 1_000_000,
         };
-        Self {
+        Ok(Self {
             state: FlowState::Running,
             kind: (request.qpn == SINK_QPN).then_some(TrafficKind::Data),
-            template: template(&request, group, run, ack_every, size, pkey),
-            grh: grh_of(group),
+            packet: packet_of((&request, group), run, ack_every, size, queue_pair)?,
+            is_to_group: group.is_some(),
             run,
             ack_every,
             next: 0,
@@ -193,12 +172,12 @@ impl Flow {
             in_ring: false,
             timer: None,
             request,
-        }
+        })
     }
 
     /// Packet length, LRH to VCRC.
     pub(super) fn size(&self) -> usize {
-        self.template.len()
+        self.packet.packet_len()
     }
 
     /// Packets that the sink has received, as far as it has said.
@@ -246,22 +225,17 @@ impl Flow {
             && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
     }
 
-    /// Writes the next packet on VL `vl` from `slid`, and counts it.
+    /// Writes the next packet, and counts it. The packet and its virtual lane.
+    ///
+    /// # Errors
+    /// [`SendDrop`].
     #[inline]
-    pub(super) fn next_packet(&mut self, now: Time, slid: Lid, vl: Vl) -> &[u8] {
-        let number = self.next.to_be_bytes();
-        let packet = &mut self.template;
-        packet[0] = vl.get() << 4;
-        packet[SLID_AT..SLID_AT + 2].copy_from_slice(&slid.get().to_be_bytes());
-        packet[self.grh + PSN_AT..][..3].copy_from_slice(&number[5..]);
-        let payload = &mut packet[self.grh + PAYLOAD_AT..];
-        payload[FlowHead::SEQUENCE_AT..][..8].copy_from_slice(&number);
-        payload[FlowHead::SENT_AT..][..8].copy_from_slice(&now.0.to_be_bytes());
-        let (covered, trailer) = packet.split_at_mut(packet.len() - TRAILER);
-        trailer[..4].copy_from_slice(&wire::crc::icrc(covered).to_be_bytes());
-        let vcrc = wire::crc::vcrc(&packet[..packet.len() - 2]).to_be_bytes();
-        let at = packet.len() - 2;
-        packet[at..].copy_from_slice(&vcrc);
+    pub(super) fn next_packet(
+        &mut self,
+        now: Time,
+        engine: &mut Engine,
+    ) -> Result<(&[u8], Vl), SendDrop> {
+        let number = self.next;
         if self.next == self.known {
             // Nothing was awaited until now.
             self.last_reply_at = now;
@@ -270,7 +244,10 @@ impl Flow {
         if self.is_count_reached() {
             self.drain(now);
         }
-        &self.template
+        engine.send_prepared(&mut self.packet, |payload| {
+            payload[FlowHead::SEQUENCE_AT..][..8].copy_from_slice(&number.to_be_bytes());
+            payload[FlowHead::SENT_AT..][..8].copy_from_slice(&now.0.to_be_bytes());
+        })
     }
 
     /// Ends sending; packets in flight are still awaited.
@@ -289,7 +266,7 @@ impl Flow {
 
     /// Whether its packets go to a multicast group.
     fn is_to_group(&self) -> bool {
-        self.grh > 0
+        self.is_to_group
     }
 
     /// Abandons the flow.
@@ -518,7 +495,7 @@ impl Flow {
         self.granted = dlid.is_some();
         if let Some(dlid) = dlid {
             self.dlid = dlid;
-            self.template[DLID_AT..DLID_AT + 2].copy_from_slice(&dlid.get().to_be_bytes());
+            self.packet.set_dlid(dlid);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::{Admission, DropReason, Packet, Time};
+use transport::{DirectQp, Engine};
 use wire::{Lid, Mtu, Qpn, Sl, Vl};
 
 use super::flow::{Flow, ToGroup};
@@ -43,6 +44,8 @@ pub(crate) struct Source {
     steps: Steps,
     /// Flows with a rate are scheduled no more often than this, and then send in one burst.
     tick_ns: u64,
+    /// The queue pair that they send from.
+    qp: DirectQp,
 }
 
 /// A packet length that PktLen can encode: rounded up to whole words and the VCRC.
@@ -60,7 +63,7 @@ pub(crate) fn rounded(size: u16, mtu: Mtu) -> Result<u16, String> {
 }
 
 impl Source {
-    pub(crate) fn new(tick_ns: u64) -> Self {
+    pub(crate) fn new(qp: DirectQp, tick_ns: u64) -> Self {
         Self {
             flows: BTreeMap::new(),
             rings: Default::default(),
@@ -70,6 +73,7 @@ impl Source {
             grant: None,
             steps: Steps::default(),
             tick_ns,
+            qp,
         }
     }
 
@@ -79,8 +83,7 @@ impl Source {
         now: Time,
         starts: Time,
         request: PerfRequest,
-        adapter: &Adapter,
-        pkey: u16,
+        port: (&Adapter, &Engine),
     ) -> Result<(), String> {
         if !request.dlid.is_unicast() {
             return Err(format!("LID {} is no destination", request.dlid));
@@ -88,7 +91,7 @@ impl Source {
         if request.window == 0 && request.rate == 0 {
             return Err("a flow needs a window or a rate".to_owned());
         }
-        self.insert(now, starts, (request, None), adapter, pkey)
+        self.insert(now, starts, (request, None), port)
     }
 
     /// Starts a flow to a multicast group, from `starts` on.
@@ -97,8 +100,7 @@ impl Source {
         now: Time,
         starts: Time,
         (request, group): (PerfRequest, ToGroup),
-        adapter: &Adapter,
-        pkey: u16,
+        port: (&Adapter, &Engine),
     ) -> Result<(), String> {
         if request.window != 0 {
             return Err("nobody acknowledges packets to a group: no window".to_owned());
@@ -109,7 +111,7 @@ impl Source {
                 request.size
             ));
         }
-        self.insert(now, starts, (request, Some(group)), adapter, pkey)
+        self.insert(now, starts, (request, Some(group)), port)
     }
 
     fn insert(
@@ -117,9 +119,9 @@ impl Source {
         now: Time,
         starts: Time,
         (request, group): (PerfRequest, Option<ToGroup>),
-        adapter: &Adapter,
-        pkey: u16,
+        port: (&Adapter, &Engine),
     ) -> Result<(), String> {
+        let (adapter, engine) = port;
         let size = rounded(request.size, adapter.settings.mtu)?;
         if adapter.owns(request.dlid) {
             return Err("the destination is this host itself".to_owned());
@@ -148,9 +150,10 @@ impl Source {
             (request, group),
             self.last_run,
             size,
-            pkey,
             self.tick_ns,
+            (engine, self.qp),
         );
+        let flow = flow.map_err(|why| why.to_string())?;
         self.flows.insert(id, flow);
         self.waiting.remove(&id);
         self.steps.forget(id);
@@ -163,11 +166,10 @@ impl Source {
         &mut self,
         now: Time,
         request: PerfRequest,
-        adapter: &Adapter,
-        pkey: u16,
+        port: (&Adapter, &Engine),
     ) -> Result<(), String> {
         let id = request.flow;
-        self.start(now, now, request, adapter, pkey)?;
+        self.start(now, now, request, port)?;
         self.waiting.insert(id);
         self.apply_grant(now, id);
         Ok(())
@@ -179,8 +181,7 @@ impl Source {
         now: Time,
         starts: Time,
         step: Step,
-        adapter: &Adapter,
-        pkey: u16,
+        port: (&Adapter, &Engine),
         sink: &Sink,
     ) -> Result<(), String> {
         let Step { flow, after } = step;
@@ -192,8 +193,8 @@ impl Source {
         }
         let id = flow.flow;
         // It may not send before it is known what it waits for.
-        self.start(now, Time::NEVER, flow, adapter, pkey)?;
-        let lid = adapter.settings.lid;
+        self.start(now, Time::NEVER, flow, port)?;
+        let lid = port.0.settings.lid;
         let has_come = |awaited: &Awaited| {
             let of = match awaited.source == lid {
                 true => self.flows.get(&awaited.flow).map_or(0, Flow::sent),
@@ -316,11 +317,11 @@ impl Source {
     }
 
     /// Writes packets into the port's output VLs, as long as flows may send and VLs have room.
-    pub(crate) fn fill(&mut self, now: Time, adapter: &mut Adapter) {
+    pub(crate) fn fill(&mut self, now: Time, adapter: &mut Adapter, engine: &mut Engine) {
         for sl in (0..16).map(Sl::truncate) {
             let vl = adapter.vl(sl);
             while let Some(&id) = self.rings[sl.index()].front() {
-                if !self.fill_one(now, adapter, id, vl) {
+                if !self.fill_one(now, (adapter, engine), id, vl) {
                     break;
                 }
             }
@@ -330,7 +331,13 @@ impl Source {
     /// Lets the flow at the front of its ring send one packet, or takes it out of the ring.
     /// Returns `false` if the VL takes no more now.
     #[inline]
-    fn fill_one(&mut self, now: Time, adapter: &mut Adapter, id: u32, vl: Vl) -> bool {
+    fn fill_one(
+        &mut self,
+        now: Time,
+        (adapter, engine): (&mut Adapter, &mut Engine),
+        id: u32,
+        vl: Vl,
+    ) -> bool {
         let Some(flow) = self.flows.get_mut(&id) else {
             self.rings
                 .iter_mut()
@@ -341,7 +348,7 @@ impl Source {
         if flow.may_send(now) {
             match admission(adapter, vl, flow.size()) {
                 Admission::Room => {
-                    emit(now, flow, adapter, vl);
+                    emit(now, flow, adapter, engine);
                     if flow.may_send(now) {
                         ring.rotate_left(1);
                         return true;
@@ -447,10 +454,14 @@ fn admission(adapter: &Adapter, vl: Vl, size: usize) -> Admission {
 /// Puts the flow's next packet into the VL's output queue. Without memory it is dropped and
 /// counted.
 #[inline]
-fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, vl: Vl) {
+fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, engine: &mut Engine) {
     adapter.traffic.count_sent(flow.kind);
     let kind = flow.kind;
-    let bytes = flow.next_packet(now, adapter.settings.lid, vl);
+    let packet = flow.next_packet(now, engine);
+    let (bytes, vl) = match packet {
+        Ok(packet) => packet,
+        Err(_) => return adapter.counts().drop_packet(DropReason::OutputVl, kind),
+    };
     match Packet::from_bytes(&mut adapter.pool, now, bytes) {
         Ok(packet) => adapter.port.enqueue(now, vl, packet),
         Err(_) => adapter.counts().drop_packet(DropReason::PoolFull, kind),

@@ -10,7 +10,7 @@ use wire::{Gid, Qpn};
 
 use super::attributes::{Refusal, capabilities, modify, path, qpn, queried};
 use super::work::Pending;
-use super::{Context, Owned, Verbs, limit};
+use super::{Context, Engine, Owned, Verbs, limit};
 use crate::clients::ClientId;
 
 /// Refuses what a context has not made.
@@ -71,6 +71,7 @@ impl Verbs {
     /// Serves a request.
     pub(super) fn serve(
         &mut self,
+        engine: &mut Engine,
         now: Time,
         client: ClientId,
         request: Request,
@@ -83,34 +84,36 @@ impl Verbs {
             | Request::DestroyChannel { .. } => {
                 return Err(Refusal::invalid("this is not asked of the core"));
             }
-            Request::AllocPd => return self.create_domain(client),
-            Request::DeallocPd { pd } => self.destroy_domain(client, pd)?,
-            Request::RegMr(region) => return self.register(client, &region),
-            Request::ReregMr { key, region } => self.reregister(client, key, &region)?,
-            Request::DeregMr { key } => self.deregister(client, key)?,
+            Request::AllocPd => return self.create_domain(engine, client),
+            Request::DeallocPd { pd } => self.destroy_domain(engine, client, pd)?,
+            Request::RegMr(region) => return self.register(engine, client, &region),
+            Request::ReregMr { key, region } => self.reregister(engine, client, key, &region)?,
+            Request::DeregMr { key } => self.deregister(engine, client, key)?,
             Request::CreateAh { pd, attributes } => {
-                return self.create_handle(client, pd, &attributes);
+                return self.create_handle(engine, client, pd, &attributes);
             }
-            Request::DestroyAh { handle } => self.destroy_handle(client, handle)?,
-            Request::CreateCq { entries, .. } => return self.create_cq(client, entries),
-            Request::ResizeCq { cq, entries } => return self.resize_cq(client, cq, entries),
-            Request::DestroyCq { cq } => self.destroy_cq(client, cq)?,
+            Request::DestroyAh { handle } => self.destroy_handle(engine, client, handle)?,
+            Request::CreateCq { entries, .. } => return self.create_cq(engine, client, entries),
+            Request::ResizeCq { cq, entries } => {
+                return self.resize_cq(engine, client, cq, entries);
+            }
+            Request::DestroyCq { cq } => self.destroy_cq(engine, client, cq)?,
             Request::CreateSrq {
                 pd,
                 max_wr,
                 max_sge,
                 ..
-            } => return self.create_srq(client, pd, (max_wr, max_sge)),
+            } => return self.create_srq(engine, client, pd, (max_wr, max_sge)),
             Request::ModifySrq { srq, limit } => {
                 let srq = self.shared_queue(client, srq)?;
-                self.engine.set_srq_limit(srq, limit)?;
+                engine.set_srq_limit(srq, limit)?;
             }
             Request::QuerySrq { srq } => {
                 let srq = self.shared_queue(client, srq)?;
-                return Ok(Reply::Handle(self.engine.srq_limit(srq)?));
+                return Ok(Reply::Handle(engine.srq_limit(srq)?));
             }
-            Request::DestroySrq { srq } => self.destroy_srq(client, srq)?,
-            Request::CreateQp(init) => return self.create_qp(client, &init),
+            Request::DestroySrq { srq } => self.destroy_srq(engine, client, srq)?,
+            Request::CreateQp(init) => return self.create_qp(engine, client, &init),
             Request::ModifyQp {
                 qpn,
                 mask,
@@ -118,7 +121,7 @@ impl Verbs {
             } => {
                 let qpn = self.queue_pair(client, qpn)?;
                 let modify = modify(mask, &attributes)?;
-                self.engine.modify_qp(now, qpn, &modify)?;
+                engine.modify_qp(now, qpn, &modify)?;
                 if modify.state == Some(QpState::Reset)
                     && let Some(owned) = self.qps.get_mut(&qpn)
                 {
@@ -128,44 +131,54 @@ impl Verbs {
             }
             Request::QueryQp { qpn } => {
                 let qpn = self.queue_pair(client, qpn)?;
-                let attributes = queried(&self.engine.query_qp(qpn)?);
+                let attributes = queried(&engine.query_qp(qpn)?);
                 return Ok(Reply::QpAttributes(Box::new(attributes)));
             }
-            Request::DestroyQp { qpn } => self.destroy_qp(client, qpn)?,
+            Request::DestroyQp { qpn } => self.destroy_qp(engine, client, qpn)?,
             Request::AttachMcast { qpn, gid } => {
                 let qpn = self.queue_pair(client, qpn)?;
-                self.engine.attach(qpn, Gid(gid))?;
+                engine.attach(qpn, Gid(gid))?;
                 self.context(client)?.groups.insert((qpn, Gid(gid)));
             }
             Request::DetachMcast { qpn, gid } => {
                 let qpn = self.queue_pair(client, qpn)?;
-                self.engine.detach(qpn, Gid(gid))?;
+                engine.detach(qpn, Gid(gid))?;
                 self.context(client)?.groups.remove(&(qpn, Gid(gid)));
             }
         }
         Ok(Reply::Done)
     }
 
-    fn create_domain(&mut self, client: ClientId) -> Result<Reply, Refusal> {
+    fn create_domain(&mut self, engine: &mut Engine, client: ClientId) -> Result<Reply, Refusal> {
         let count = self.context(client)?.domains.len();
         room(count, limit::DOMAINS, "protection domains")?;
-        let pd = self.engine.create_pd()?;
+        let pd = engine.create_pd()?;
         self.context(client)?.domains.insert(pd);
         Ok(Reply::Handle(pd.0))
     }
 
-    fn destroy_domain(&mut self, client: ClientId, pd: u32) -> Result<(), Refusal> {
+    fn destroy_domain(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        pd: u32,
+    ) -> Result<(), Refusal> {
         let pd = self.domain(client, pd)?;
-        self.engine.destroy_pd(pd)?;
+        engine.destroy_pd(pd)?;
         self.context(client)?.domains.remove(&pd);
         Ok(())
     }
 
-    fn register(&mut self, client: ClientId, region: &RegionInit) -> Result<Reply, Refusal> {
+    fn register(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        region: &RegionInit,
+    ) -> Result<Reply, Refusal> {
         let count = self.context(client)?.regions.len();
         room(count, limit::REGIONS, "memory regions")?;
         let config = self.region(client, region)?;
-        let key = self.engine.register_region(config)?;
+        let key = engine.register_region(config)?;
         self.context(client)?.regions.insert(key);
         Ok(Reply::Handle(key))
     }
@@ -183,6 +196,7 @@ impl Verbs {
 
     fn reregister(
         &mut self,
+        engine: &mut Engine,
         client: ClientId,
         key: u32,
         region: &RegionInit,
@@ -190,17 +204,23 @@ impl Verbs {
         let known = self.context(client)?.regions.contains(&key);
         owned(known.then_some(()), "memory region")?;
         let config = self.region(client, region)?;
-        Ok(self.engine.reregister_region(key, config)?)
+        Ok(engine.reregister_region(key, config)?)
     }
 
-    fn deregister(&mut self, client: ClientId, key: u32) -> Result<(), Refusal> {
+    fn deregister(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        key: u32,
+    ) -> Result<(), Refusal> {
         let known = self.context(client)?.regions.remove(&key);
         owned(known.then_some(()), "memory region")?;
-        Ok(self.engine.deregister_region(key)?)
+        Ok(engine.deregister_region(key)?)
     }
 
     fn create_handle(
         &mut self,
+        engine: &mut Engine,
         client: ClientId,
         pd: u32,
         attributes: &AddressAttributes,
@@ -208,18 +228,28 @@ impl Verbs {
         let pd = self.domain(client, pd)?;
         let count = self.context(client)?.handles.len();
         room(count, limit::HANDLES, "address handles")?;
-        let handle = self.engine.create_handle(pd, path(attributes)?)?;
+        let handle = engine.create_handle(pd, path(attributes)?)?;
         self.context(client)?.handles.insert(handle);
         Ok(Reply::Handle(handle.0))
     }
 
-    fn destroy_handle(&mut self, client: ClientId, handle: u32) -> Result<(), Refusal> {
+    fn destroy_handle(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        handle: u32,
+    ) -> Result<(), Refusal> {
         let known = self.context(client)?.handles.remove(&AhId(handle));
         owned(known.then_some(()), "address handle")?;
-        Ok(self.engine.destroy_handle(AhId(handle))?)
+        Ok(engine.destroy_handle(AhId(handle))?)
     }
 
-    fn create_cq(&mut self, client: ClientId, entries: u32) -> Result<Reply, Refusal> {
+    fn create_cq(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        entries: u32,
+    ) -> Result<Reply, Refusal> {
         let entries = depth(entries)?;
         let context = self.context(client)?;
         room(
@@ -229,9 +259,9 @@ impl Verbs {
         )?;
         let (used, max) = (context.completions, limit::COMPLETIONS_IN_ALL);
         places(used, entries.into(), max, "completions")?;
-        let cq = self.engine.create_cq(entries)?;
+        let cq = engine.create_cq(entries)?;
         // So that each solicited completion is told, and can be marked.
-        self.engine.arm_cq(cq, Arming::Solicited)?;
+        engine.arm_cq(cq, Arming::Solicited)?;
         self.cq_owners.insert(cq, client);
         let context = self.context(client)?;
         context.completions += u64::from(entries);
@@ -239,7 +269,13 @@ impl Verbs {
         Ok(Reply::Cq { cq: cq.0, entries })
     }
 
-    fn resize_cq(&mut self, client: ClientId, cq: u32, entries: u32) -> Result<Reply, Refusal> {
+    fn resize_cq(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        cq: u32,
+        entries: u32,
+    ) -> Result<Reply, Refusal> {
         let cq = self.queue(client, cq)?;
         let entries = depth(entries)?;
         let context = self.context(client)?;
@@ -251,16 +287,21 @@ impl Verbs {
             limit::COMPLETIONS_IN_ALL,
             "completions",
         )?;
-        self.engine.resize_cq(cq, entries)?;
+        engine.resize_cq(cq, entries)?;
         let context = self.context(client)?;
         context.completions = used + u64::from(entries);
         context.cqs.insert(cq, entries);
         Ok(Reply::Cq { cq: cq.0, entries })
     }
 
-    fn destroy_cq(&mut self, client: ClientId, cq: u32) -> Result<(), Refusal> {
+    fn destroy_cq(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        cq: u32,
+    ) -> Result<(), Refusal> {
         let cq = self.queue(client, cq)?;
-        self.engine.destroy_cq(cq)?;
+        engine.destroy_cq(cq)?;
         self.cq_owners.remove(&cq);
         let context = self.context(client)?;
         let depth = context.cqs.remove(&cq).unwrap_or_default();
@@ -270,6 +311,7 @@ impl Verbs {
 
     fn create_srq(
         &mut self,
+        engine: &mut Engine,
         client: ClientId,
         pd: u32,
         (max_wr, max_sge): (u32, u32),
@@ -284,7 +326,7 @@ impl Verbs {
         )?;
         let (used, max) = (context.requests, limit::REQUESTS_IN_ALL);
         places(used, max_wr.into(), max, "requests")?;
-        let srq = self.engine.create_srq(pd, max_wr, max_sge)?;
+        let srq = engine.create_srq(pd, max_wr, max_sge)?;
         self.srq_owners.insert(srq, client);
         let context = self.context(client)?;
         context.requests += u64::from(max_wr);
@@ -297,9 +339,14 @@ impl Verbs {
         })
     }
 
-    fn destroy_srq(&mut self, client: ClientId, srq: u32) -> Result<(), Refusal> {
+    fn destroy_srq(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        srq: u32,
+    ) -> Result<(), Refusal> {
         let srq = self.shared_queue(client, srq)?;
-        self.engine.destroy_srq(srq)?;
+        engine.destroy_srq(srq)?;
         self.srq_owners.remove(&srq);
         let context = self.context(client)?;
         let size = context.srqs.remove(&srq).unwrap_or_default();
@@ -307,7 +354,12 @@ impl Verbs {
         Ok(())
     }
 
-    fn create_qp(&mut self, client: ClientId, init: &QpInit) -> Result<Reply, Refusal> {
+    fn create_qp(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        init: &QpInit,
+    ) -> Result<Reply, Refusal> {
         let pd = self.domain(client, init.pd)?;
         let send_cq = self.queue(client, init.send_cq)?;
         let receive_cq = self.queue(client, init.recv_cq)?;
@@ -333,7 +385,7 @@ impl Verbs {
         room(context.qps.len(), limit::QUEUE_PAIRS, "queue pairs")?;
         let (used, max) = (context.requests, limit::REQUESTS_IN_ALL);
         places(used, size_of(&config), max, "requests")?;
-        let qpn = self.engine.create_qp(config)?;
+        let qpn = engine.create_qp(config)?;
         let owned = Owned {
             owner: client,
             config,
@@ -352,9 +404,14 @@ impl Verbs {
         })
     }
 
-    fn destroy_qp(&mut self, client: ClientId, number: u32) -> Result<(), Refusal> {
+    fn destroy_qp(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        number: u32,
+    ) -> Result<(), Refusal> {
         let qpn = self.queue_pair(client, number)?;
-        self.engine.destroy_qp(qpn)?;
+        engine.destroy_qp(qpn)?;
         let size = self
             .qps
             .remove(&qpn)

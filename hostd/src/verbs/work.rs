@@ -11,7 +11,7 @@ use uverbs::entry::{self, Piece, Receive, Send, opcode, send_flag};
 use wire::Qpn;
 
 use super::attributes::{completion, event_of};
-use super::{FromVerbs, Object, Verbs, event};
+use super::{Engine, FromVerbs, Object, Verbs, event};
 use crate::clients::ClientId;
 
 /// Completions of one message at most.
@@ -100,6 +100,7 @@ impl Verbs {
     /// error.
     pub(super) fn post_sends(
         &mut self,
+        engine: &mut Engine,
         now: Time,
         client: ClientId,
         number: u32,
@@ -135,13 +136,13 @@ impl Verbs {
                     qkey: send.remote_qkey,
                 }),
             };
-            let posted = operation.is_some() && self.engine.post_send(now, qpn, &request).is_ok();
+            let posted = operation.is_some() && engine.post_send(now, qpn, &request).is_ok();
             if posted {
                 owned.sends.push(send.wr_id);
             } else {
                 let kind = request.operation.kind();
                 let cq = owned.config.send_cq;
-                self.refuse(now, client, (cq, qpn), (send.wr_id, kind));
+                self.refuse(engine, now, client, (cq, qpn), (send.wr_id, kind));
             }
         }
     }
@@ -149,6 +150,7 @@ impl Verbs {
     /// Queues receive requests.
     pub(super) fn post_receives(
         &mut self,
+        engine: &mut Engine,
         now: Time,
         client: ClientId,
         number: u32,
@@ -166,12 +168,12 @@ impl Verbs {
                 wr_id: owned.receives.next(),
                 sges: &self.sges,
             };
-            match self.engine.post_receive(qpn, &request) {
+            match engine.post_receive(qpn, &request) {
                 Ok(()) => owned.receives.push(receive.wr_id),
                 Err(_) => {
                     let cq = owned.config.receive_cq;
                     let what = (receive.wr_id, WorkKind::Receive);
-                    self.refuse(now, client, (cq, qpn), what);
+                    self.refuse(engine, now, client, (cq, qpn), what);
                 }
             }
         }
@@ -179,7 +181,13 @@ impl Verbs {
 
     /// Queues receive requests of a shared receive queue. What is refused is forgotten: there is no queue pair
     /// that it could complete for.
-    pub(super) fn post_shared(&mut self, client: ClientId, srq: u32, requests: &[Receive]) {
+    pub(super) fn post_shared(
+        &mut self,
+        engine: &mut Engine,
+        client: ClientId,
+        srq: u32,
+        requests: &[Receive],
+    ) {
         let srq = SrqId(srq);
         if self.srq_owners.get(&srq) != Some(&client) {
             return;
@@ -190,20 +198,21 @@ impl Verbs {
                 wr_id: receive.wr_id,
                 sges: &self.sges,
             };
-            let _ = self.engine.post_srq_receive(srq, &request);
+            let _ = engine.post_srq_receive(srq, &request);
         }
     }
 
     /// Completes a request that the transport does not take.
     fn refuse(
         &mut self,
+        engine: &mut Engine,
         now: Time,
         client: ClientId,
         (cq, qpn): (CqId, Qpn),
         (wr_id, kind): (u64, WorkKind),
     ) {
         // What was queued before completes before.
-        self.settle(now);
+        self.settle(engine, now);
         let completion = entry::Completion {
             wr_id,
             status: LOCAL_OPERATION,
@@ -223,7 +232,7 @@ impl Verbs {
 
     /// A ring had no room for a completion: its queue is in error, and so are the queue pairs that complete
     /// there (IBA 10.10.2.3).
-    pub(super) fn overrun(&mut self, now: Time, client: ClientId, cq: CqId) {
+    pub(super) fn overrun(&mut self, engine: &mut Engine, now: Time, client: ClientId, cq: CqId) {
         if self.cq_owners.get(&cq) != Some(&client) {
             return;
         }
@@ -239,7 +248,7 @@ impl Verbs {
         };
         for qpn in users {
             // One in RESET has no such change, and nothing that could be lost.
-            if self.engine.modify_qp(now, qpn, &error).is_ok() {
+            if engine.modify_qp(now, qpn, &error).is_ok() {
                 let of = Object::QueuePair(qpn.get());
                 let kind = event::QP_FATAL;
                 self.push(client, FromVerbs::Event { kind, of });
@@ -249,23 +258,23 @@ impl Verbs {
 
     /// Hands out what the transport has completed, and its events. To be called after each call of the
     /// transport.
-    pub(crate) fn settle(&mut self, now: Time) {
+    pub(crate) fn settle(&mut self, engine: &mut Engine, now: Time) {
         let mut solicited = Vec::new();
-        while let Some(event) = self.engine.poll_event() {
-            self.tell(event, &mut solicited);
+        while let Some(event) = engine.poll_event() {
+            self.tell(engine, event, &mut solicited);
         }
-        while let Some(cq) = self.engine.poll_filled() {
+        while let Some(cq) = engine.poll_filled() {
             let solicited = solicited.contains(&cq);
-            self.hand_out(now, cq, solicited);
+            self.hand_out(engine, now, cq, solicited);
         }
     }
 
-    fn tell(&mut self, told: Event, solicited: &mut Vec<CqId>) {
+    fn tell(&mut self, engine: &mut Engine, told: Event, solicited: &mut Vec<CqId>) {
         let (owner, kind, of) = match told {
             Event::Completion(cq) => {
                 solicited.push(cq);
                 // It exists: it has just told.
-                let _ = self.engine.arm_cq(cq, Arming::Solicited);
+                let _ = engine.arm_cq(cq, Arming::Solicited);
                 return;
             }
             Event::CqError(cq) => (
@@ -289,14 +298,14 @@ impl Verbs {
         }
     }
 
-    fn hand_out(&mut self, now: Time, cq: CqId, solicited: bool) {
+    fn hand_out(&mut self, engine: &mut Engine, now: Time, cq: CqId, solicited: bool) {
         let Some(&owner) = self.cq_owners.get(&cq) else {
             return;
         };
         loop {
             let mut completions = Vec::new();
             while completions.len() < COMPLETIONS_A_MESSAGE
-                && let Some(done) = self.engine.poll_cq(cq)
+                && let Some(done) = engine.poll_cq(cq)
             {
                 completions.extend(self.named(now, &done));
             }

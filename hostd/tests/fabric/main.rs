@@ -8,6 +8,7 @@ mod connections;
 mod datagram;
 mod grants;
 mod groups;
+mod lab;
 mod manage;
 mod management;
 mod ping;

@@ -274,7 +274,11 @@ impl Side {
 
     pub(crate) fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), transport::PacketDrop> {
         let packet = DataPacket::parse(bytes).unwrap();
-        self.engine.receive(now, &mut self.ram, &packet)
+        let transport = packet
+            .transport()
+            .map_err(|_| transport::PacketDrop::Malformed)?;
+        let taken = self.engine.receive(now, &mut self.ram, &packet, &transport);
+        taken.and_then(|taken| taken.missed.map_or(Ok(()), Err))
     }
 }
 

@@ -284,7 +284,7 @@ fn a_group_s_datagram_comes_to_each_queue_pair_that_is_attached_and_has_its_key(
         b.engine.detach(qpn, GROUP).unwrap();
     }
     assert!(b.engine.detach(members[0], GROUP).is_err());
-    assert_eq!(b.receive(pair.now, &packet), Err(PacketDrop::NoQueuePair));
+    assert_eq!(b.receive(pair.now, &packet), Err(PacketDrop::NoMember));
     let connected = Pair::new(&Setting::new(Service::Rc));
     let [mut a, _] = connected.sides;
     assert!(

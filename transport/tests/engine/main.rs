@@ -5,6 +5,7 @@
 mod bed;
 mod connection;
 mod datagrams;
+mod direct;
 mod model;
 mod objects;
 mod reliable;

@@ -40,7 +40,10 @@ fn exchange(pair: &mut Pair, out: &mut [u8]) -> usize {
                 idle = false;
                 let packet = DataPacket::parse(&out[..sent.len]).unwrap();
                 let peer = &mut pair.sides[1 - from];
-                let _ = peer.engine.receive(pair.now, &mut peer.ram, &packet);
+                let transport = packet.transport().unwrap();
+                let _ = peer
+                    .engine
+                    .receive(pair.now, &mut peer.ram, &packet, &transport);
             }
         }
         if idle {

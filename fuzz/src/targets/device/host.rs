@@ -1,7 +1,6 @@
 //! A host with its agents and services, and programs beside it.
 
 use hostd::control::{MulticastSend, PerfRequest, PingRequest, Reply, Request, SINK_QPN};
-use hostd::queue_pair::{OutgoingDatagram, ToQueuePair};
 use hostd::{ClientId, Command, Event, Host, HostConfig};
 use link::{Device as _, Input, Port};
 use mad::local::{MadMessage, ToAgent};
@@ -219,31 +218,6 @@ fn control_requests() -> Vec<Request> {
     ]
 }
 
-/// Requests of a queue pair's life.
-fn queue_pair_requests() -> [ToQueuePair; 4] {
-    let qpn = Qpn::constant(0x400);
-    [
-        ToQueuePair::Open {
-            qpn: Some(qpn),
-            qkey: 7,
-        },
-        ToQueuePair::Attach { qpn, mgid: GROUP },
-        ToQueuePair::Send {
-            qpn,
-            datagram: OutgoingDatagram {
-                lid: OWN,
-                gid: None,
-                sl: Sl::constant(0),
-                qpn,
-                qkey: 7,
-                immediate: None,
-                payload: vec![1; 32],
-            },
-        },
-        ToQueuePair::Close { qpn },
-    ]
-}
-
 /// Steps of every kind, alone and one after the other.
 pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
     let client = ClientId(2);
@@ -263,11 +237,9 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
             request,
         })
         .collect();
-    commands.extend(queue_pair_requests().map(|message| Command::Datagram { client, message }));
     commands.extend(to_agents.map(|message| Command::Mad { client, message }));
     commands.extend([
         Command::MadGone { client },
-        Command::DatagramGone { client },
         Command::MadsDropped { count: 3 },
     ]);
     let encoded = commands
