@@ -10,7 +10,7 @@ use std::sync::Arc;
 use controller::SmConfig;
 use controller::control::{Phase, Status};
 use hostd::control::{Reply, Request};
-use hostd::{Command, Host};
+use hostd::{ClientId, Command, FromVerbs, Host};
 use link::{Counts, Device, Input, PortConfig, Time};
 use switchd::{Switch, Timing};
 use thiserror::Error;
@@ -249,6 +249,28 @@ impl Twin {
         Ok(token)
     }
 
+    /// Hands a command to a host: what a program beside it says.
+    ///
+    /// # Errors
+    /// [`TwinError::NoSuchHost`].
+    pub fn command(&mut self, host: &str, command: Command) -> Result<(), TwinError> {
+        let now = self.now();
+        let device = self.host_mut(host);
+        let device = device.ok_or_else(|| TwinError::NoSuchHost(host.to_owned()))?;
+        device.handle(now, Input::Command(command));
+        if let Some(id) = self.fabric.graph.find(host) {
+            self.fabric.service(number(id.index()));
+        }
+        Ok(())
+    }
+
+    /// What the verbs of a host have told a program next: the host's name, and whom.
+    pub fn told(&mut self) -> Option<(String, ClientId, FromVerbs)> {
+        let (host, client, message) = self.fabric.management.told.pop_front()?;
+        let id = NodeId::from_index(crate::numbers::index(host));
+        Some((self.fabric.graph.node(id).name.clone(), client, message))
+    }
+
     /// The port that `HOST` or `HOST:PORT` names.
     fn end_port(&self, name: &str) -> Option<(NodeId, PortNum)> {
         let graph = &self.fabric.graph;
@@ -307,6 +329,14 @@ impl Twin {
     #[must_use]
     pub fn host(&self, name: &str) -> Option<&Host> {
         match &self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
+            Node::Host(host) => Some(host),
+            Node::TrafficHost(_) | Node::Switch(_) => None,
+        }
+    }
+
+    /// A host, for what belongs to it beside its commands: the memory of programs.
+    pub fn host_mut(&mut self, name: &str) -> Option<&mut Host> {
+        match &mut self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
             Node::Host(host) => Some(host),
             Node::TrafficHost(_) | Node::Switch(_) => None,
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use controller::{ConfigError, Remembered, Sm, SmConfig, SmEvent};
 use hostd::control::Reply;
-use hostd::{ClientId, Command, Event as HostEvent};
+use hostd::{ClientId, Command, Event as HostEvent, FromVerbs};
 use link::{Device, Input, PortConfig, Time};
 use mad::local::{FromAgent, ToAgent};
 use switchd::Timing;
@@ -69,6 +69,8 @@ pub(crate) struct Management {
     pub(crate) managers: Vec<Manager>,
     /// By token.
     pub(crate) replies: BTreeMap<u64, Reply>,
+    /// What programs beside hosts have been told by their verbs and not heard yet, with the host's number.
+    pub(crate) told: VecDeque<(u32, ClientId, FromVerbs)>,
     /// What a device that has crashed is built with again, where that is not the model's.
     pub(crate) devices: Option<(PortConfig, Timing)>,
     /// What managers have written to the files that all of them share.
@@ -123,6 +125,7 @@ impl Fabric {
         let Management {
             managers,
             replies,
+            told,
             persisted,
             ..
         } = &mut self.management;
@@ -140,8 +143,13 @@ impl Fabric {
                 HostEvent::Control { token, reply } => {
                     replies.insert(token, reply);
                 }
-                // States show in the ports; no queue pair is open here.
-                _ => {}
+                HostEvent::Verbs { client, message } => told.push_back((id, client, message)),
+                // States show in the ports; no program connects here, and no port has an interface.
+                HostEvent::Mad { .. }
+                | HostEvent::PortState(_)
+                | HostEvent::Shutdown
+                | HostEvent::Cm { .. }
+                | HostEvent::Ip { .. } => {}
             }
         }
         let Some(manager) = manager.filter(|manager| manager.is_at_work()) else {

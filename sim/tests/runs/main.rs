@@ -7,4 +7,5 @@ mod faults;
 mod load;
 mod service_levels;
 mod twin;
+mod verbs;
 mod workload;
