@@ -14,7 +14,10 @@ macro_rules! counters {
         /// The counters of one port (IBA 16.1.3.5, 16.1.4.4), 64 bits wide: what management
         /// reports saturates at the width of its field. Those of VL15 alone are ours: how much
         /// management there is depends on time, so what is left is what was offered.
+        ///
+        /// Those that every packet counts in come first, in one line of memory.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[repr(C, align(64))]
         pub struct SpecCounters {
             $($(#[$doc])* pub $field: u64,)+
         }
@@ -203,26 +206,21 @@ reasons! {
 type ByReason = [u64; DropReason::COUNT];
 
 /// Drops by reason, and those of the hosts' traffic by kind as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    all: Box<ByReason>,
+    /// `None` until there is one, which saves memory in a large fabric.
+    all: Option<Box<ByReason>>,
     /// By kind; `None` until there is one, which saves memory in a large fabric.
     traffic: Option<Box<[ByReason; TrafficKind::COUNT]>>,
-}
-
-impl Default for Drops {
-    fn default() -> Self {
-        Self {
-            all: Box::new([0; DropReason::COUNT]),
-            traffic: None,
-        }
-    }
 }
 
 impl Index<DropReason> for Drops {
     type Output = u64;
     fn index(&self, reason: DropReason) -> &u64 {
-        &self.all[reason.index()]
+        match &self.all {
+            Some(all) => &all[reason.index()],
+            None => &0,
+        }
     }
 }
 
@@ -250,10 +248,16 @@ impl Drops {
             .filter(|&(_, _, count)| count > 0)
     }
 
+    /// Whether anything was ever dropped.
+    #[must_use]
+    pub fn has_any(&self) -> bool {
+        self.all.is_some()
+    }
+
     /// All drops together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.all.iter().sum()
+        self.all.iter().flat_map(|all| all.iter()).sum()
     }
 }
 
@@ -265,7 +269,7 @@ pub struct Counts {
     /// Drops by reason.
     pub drops: Drops,
     /// By virtual lane, service level and opcode.
-    pub details: Box<DetailCounts>,
+    pub details: DetailCounts,
 }
 
 impl Counts {
@@ -285,7 +289,8 @@ impl Counts {
 
     /// Counts `count` drops for the same reason.
     pub fn drop_many(&mut self, reason: DropReason, count: u64) {
-        self.drops.all[reason.index()] += count;
+        let drops = self.drops.all.get_or_insert_default();
+        drops[reason.index()] += count;
         let spec = &mut self.spec;
         let counter = match reason.feeds() {
             SpecCounter::RcvErrors => &mut spec.rcv_errors,

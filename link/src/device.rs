@@ -166,6 +166,12 @@ impl PortSet {
         self.0[port.index() / 64] |= 1 << (port.index() % 64);
     }
 
+    /// Adds those of the eight ports from `first`, a multiple of 8, on whose bits are set.
+    #[inline]
+    pub const fn insert_eight(&mut self, first: PortNum, bits: u8) {
+        self.0[first.index() / 64] |= (bits as u64) << (first.index() / 8 % 8 * 8);
+    }
+
     /// Takes `port` out.
     pub const fn remove(&mut self, port: PortNum) {
         self.0[port.index() / 64] &= !(1 << (port.index() % 64));
@@ -303,6 +309,16 @@ mod tests {
         assert_eq!(set.at_or_after(PortNum::new(65)), None);
         set.insert(PortNum::new(255));
         assert_eq!(set.len(), 4);
+    }
+
+    #[test]
+    fn eight_ports_are_added_at_a_time() {
+        let mut set = PortSet::EMPTY;
+        set.insert_eight(PortNum::new(0), 0b10);
+        set.insert_eight(PortNum::new(248), 0x81);
+        set.insert_eight(PortNum::new(64), 0b100);
+        let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
+        assert_eq!(listed, [1, 66, 248, 255]);
     }
 
     #[test]

@@ -64,8 +64,8 @@ impl<'a> FrameBuf<'a> {
     /// The packet that was added without bytes. It stands behind all records.
     #[inline]
     #[must_use]
-    pub fn handed(&self) -> Option<HandedPacket> {
-        self.handing.as_ref()?.packet
+    pub fn handed(&self) -> Option<&HandedPacket> {
+        self.handing.as_ref()?.packet.as_ref()
     }
 
     /// Takes the flow control that was added as a value and stands alone: `None` where the frame has records.
@@ -174,6 +174,12 @@ impl<'a> FrameBuf<'a> {
     /// Notes that the packet just pushed leaves until `tail`.
     pub fn set_tail(&mut self, tail: Time) {
         self.tail = self.tail.max(tail);
+    }
+
+    /// The bytes written so far, to be changed.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.used]
     }
 
     /// The bytes written so far.

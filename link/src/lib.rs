@@ -35,7 +35,7 @@ pub use config::{
     life_time_ns,
 };
 pub use counters::{Counts, DropReason, Drops, SpecCounters};
-pub use detail_counts::DetailCounts;
+pub use detail_counts::{DetailCounts, LevelCounts};
 pub use device::{Deadline, DeadlineCause, Device, Input, PortSet};
 pub use frame::FrameBuf;
 pub use handed::HandedPacket;

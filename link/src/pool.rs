@@ -264,7 +264,7 @@ impl Pool {
         let count = slots_a_chunk(class_at);
         let first = self.classes[class_at].references.len();
         if first > 0 && self.bytes + size * count > self.limit {
-            self.release_unused_sizes();
+            self.release_unused();
             if self.bytes + size * count > self.limit {
                 return Err(full);
             }
@@ -282,7 +282,7 @@ impl Pool {
     }
 
     /// Gives back the slots of every size of which none is in use.
-    fn release_unused_sizes(&mut self) {
+    pub fn release_unused(&mut self) {
         for (class, size) in self.classes.iter_mut().zip(SIZES) {
             if class.free.len() == class.references.len() {
                 self.bytes -= class.references.len() * size;

@@ -33,7 +33,7 @@ pub use transmit::PollTimes;
 use crate::config::blocks;
 use crate::pacing::Pacer;
 use crate::training::LinkTraining;
-use crate::vl_buffer::{VlBuffer, VlBuffers, VlQueue};
+use crate::vl_buffer::{Lanes, VlBuffer, VlBuffers, VlQueue};
 use crate::{
     Arbiter, ConfigError, Counts, DropReason, LinkCommand, Packet, PhysicalState, PortConfig,
     PortState, SlToVl, Time,
@@ -112,7 +112,8 @@ pub struct Port {
     sendable: u16,
     /// VLs whose credit update is due now.
     updates_due: u16,
-
+    /// Data VLs that waited without credits when that was last noted.
+    starved: u16,
     number: PortNum,
     state: PortState,
     operational_vls: u8,
@@ -127,34 +128,38 @@ pub struct Port {
     link_down_pending: bool,
     /// Events wait for the device.
     has_events: bool,
-
+    /// Packets wait on VL15.
+    management_waits: bool,
     /// When credit updates of all VLs are due.
     full_update_at: Time,
     /// When VLs without credits repeat their update, in case packets were lost.
     starved_update_at: Time,
-    training: LinkTraining,
-    arbiter: Arbiter,
-    vl_buffers: Box<[VlBuffers]>,
-    hoq_life_ns: u64,
-    device_life_ns: u64,
-    pacer: Pacer,
     /// Where time is exact: VL and blocks of the packet on its way out, and when it has left.
     leaving: Option<(Vl, u16, Time)>,
-    /// Since when data waits and no credit lets any of it go.
-    stalled_since: Option<Time>,
-    /// Data VLs that waited without credits when that was last noted.
-    starved: u16,
-    management_out: VecDeque<Packet>,
-    counts: Counts,
-    sl_to_vl: SlToVl,
 
+    training: LinkTraining,
+
+    pacer: Pacer,
+    arbiter: Arbiter,
+
+    sl_to_vl: SlToVl,
+    hoq_life_ns: u64,
+    device_life_ns: u64,
+    /// Since when data waits and no credit lets any of it go; [`Time::NEVER`] if that is not so.
+    stalled_since: Time,
+
+    vl_buffers: Lanes,
+
+    counts: Counts,
+
+    management_out: VecDeque<Packet>,
     config: PortConfig,
     management_in: VecDeque<Packet>,
     events: VecDeque<PortEvent>,
     /// The sender of the last training record.
     peer: Option<Peer>,
     /// By VL of [`Port::starved`]: since when.
-    starved_since: [Time; 16],
+    starved_since: Option<Box<[Time; 16]>>,
     /// Width and speed that the link has, or had last.
     rate: LinkRate,
     /// What the port may use when it trains again.
@@ -178,7 +183,6 @@ impl Port {
         config.check()?;
         let packet = blocks(config.packet_bytes_max());
         let output_blocks = u32::from(blocks(config.output_bytes)).max(u32::from(packet));
-        let vls = 0..config.vls;
         Ok(Self {
             number,
             training: LinkTraining::new(config.epoch_seed, config.timeouts),
@@ -188,22 +192,21 @@ impl Port {
             enabled: config.is_enabled,
             link_down_pending: false,
             has_events: false,
+            management_waits: false,
             peer: None,
-            vl_buffers: vls
-                .map(|_| VlBuffers {
-                    input: VlBuffer::new(config.buffer_blocks(), packet),
-                    output: VlQueue::new(output_blocks),
-                })
-                .collect(),
+            vl_buffers: Lanes::new(config.vls, || VlBuffers {
+                input: VlBuffer::new(config.buffer_blocks(), packet),
+                output: VlQueue::new(output_blocks),
+            }),
             management_in: VecDeque::new(),
             arrived: 0,
             management_out: VecDeque::new(),
             waiting: 0,
             sendable: 0,
             leaving: None,
-            stalled_since: None,
+            stalled_since: Time::NEVER,
             starved: 0,
-            starved_since: [Time::ZERO; 16],
+            starved_since: None,
             updates_due: 0,
             full_update_at: Time::NEVER,
             starved_update_at: Time::ZERO,

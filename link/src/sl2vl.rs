@@ -12,6 +12,7 @@ pub struct SlToVl {
     /// The content of all rows as long as they are the same, which saves looking a row up.
     every: Option<[Vl; 16]>,
     ports_in: u8,
+    /// One an input port; none while all are the same.
     rows: Box<[[Vl; 16]]>,
 }
 
@@ -23,7 +24,7 @@ impl SlToVl {
         Self {
             every: Some(row),
             ports_in,
-            rows: vec![row; usize::from(ports_in) + 1].into_boxed_slice(),
+            rows: Box::default(),
         }
     }
 
@@ -55,23 +56,36 @@ impl SlToVl {
     /// The row for packets that came in on `input`, if there is one.
     #[must_use]
     pub fn row(&self, input: PortNum) -> Option<&[Vl; 16]> {
-        self.rows.get(input.index())
+        match &self.every {
+            Some(every) => (input.get() <= self.ports_in).then_some(every),
+            None => self.rows.get(input.index()),
+        }
     }
 
     /// Writes the row for packets that came in on `input`; `false` if the port has no row.
     pub fn set_row(&mut self, input: PortNum, row: [Vl; 16]) -> bool {
-        let Some(old) = self.rows.get_mut(input.index()) else {
+        if input.get() > self.ports_in {
             return false;
-        };
-        *old = row;
-        let are_equal = self.rows.iter().all(|other| *other == row);
-        self.every = are_equal.then_some(row);
+        }
+        if let Some(every) = self.every {
+            if every == row {
+                return true;
+            }
+            self.rows = vec![every; usize::from(self.ports_in) + 1].into_boxed_slice();
+            self.every = None;
+        }
+        if let Some(old) = self.rows.get_mut(input.index()) {
+            *old = row;
+        }
+        if self.rows.iter().all(|other| *other == row) {
+            self.set_all(row);
+        }
         true
     }
 
     /// Writes the rows of all inputs at once: as much work as there are rows.
     pub fn set_all(&mut self, row: [Vl; 16]) {
-        self.rows.fill(row);
+        self.rows = Box::default();
         self.every = Some(row);
     }
 }

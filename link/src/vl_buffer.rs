@@ -5,6 +5,7 @@
 //! itself, beside its credits: a VL is a few cache lines in one place.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 
 use crate::credits::{ReceiveCredits, SendCredits};
 use crate::{Packet, Payload, Time};
@@ -73,6 +74,70 @@ impl Fifo {
 pub(crate) struct VlBuffers {
     pub(crate) input: VlBuffer,
     pub(crate) output: VlQueue,
+}
+
+/// The buffers of all VLs of a port, those of VL 0 in place: where there is one VL, they lie beside what else a packet needs.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Lanes {
+    first: VlBuffers,
+    others: Box<[VlBuffers]>,
+}
+
+impl Lanes {
+    /// The buffers of `vls` VLs, 1 at least.
+    pub(crate) fn new(vls: u8, mut make: impl FnMut() -> VlBuffers) -> Self {
+        Self {
+            first: make(),
+            others: (1..vls).map(|_| make()).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, vl: usize) -> Option<&VlBuffers> {
+        match vl.checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.others.get(at),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, vl: usize) -> Option<&mut VlBuffers> {
+        match vl.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(at) => self.others.get_mut(at),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &VlBuffers> {
+        core::iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut VlBuffers> {
+        core::iter::once(&mut self.first).chain(&mut self.others)
+    }
+}
+
+impl Index<usize> for Lanes {
+    type Output = VlBuffers;
+
+    #[inline]
+    fn index(&self, vl: usize) -> &VlBuffers {
+        match vl.checked_sub(1) {
+            None => &self.first,
+            Some(at) => &self.others[at],
+        }
+    }
+}
+
+impl IndexMut<usize> for Lanes {
+    #[inline]
+    fn index_mut(&mut self, vl: usize) -> &mut VlBuffers {
+        match vl.checked_sub(1) {
+            None => &mut self.first,
+            Some(at) => &mut self.others[at],
+        }
+    }
 }
 
 /// The input buffer of one VL.

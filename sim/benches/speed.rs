@@ -1,7 +1,7 @@
 //! How fast the simulator is and how much memory it takes: switch traversals and events a second
 //! of one core, all checkers on; bytes a device; what two runs side by side lose.
 //!
-//! `cargo bench -p sim --bench speed [-- FABRIC ... | --side-by-side]`
+//! `cargo bench -p sim --bench speed [-- FABRIC ... | --side-by-side | --once FABRIC NS]`
 //!
 //! The load is MLID04's network at 0.04 bytes/ns and host, uniform, one VL, `mlid`. Each fabric
 //! is run so many times; reported are median, least and most. Time is what the processor has spent
@@ -111,6 +111,15 @@ fn measure(name: &str, measure_ns: u64) {
     );
 }
 
+/// One run, for counts of instructions and cache misses: those of two lengths differ by what traversals cost.
+fn once(name: &str, measure_ns: u64) {
+    let (_, _, outcome) = run(&prepare(name).0, measure_ns);
+    println!(
+        "{name} {} traversals, {} events",
+        outcome.traversals, outcome.counters.events
+    );
+}
+
 /// Traversals a second of the clock of one run of the pair.
 fn pair_rate(prepared: &RoutedFabric) -> f64 {
     let (_, clock, outcome) = run(prepared, PAIR.1);
@@ -183,6 +192,11 @@ fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
     if given.iter().any(|arg| arg == "--one-of-two") {
         return child();
+    }
+    if let [flag, name, ns] = &given[..]
+        && flag == "--once"
+    {
+        return once(name, ns.parse().unwrap());
     }
     let named: Vec<&String> = given.iter().filter(|arg| !arg.starts_with('-')).collect();
     let pairs_only = given.iter().any(|arg| arg == "--side-by-side");

@@ -370,12 +370,18 @@ impl Fabric {
     /// Pulls a device until it has nothing more to send now, and notes when it is to be woken.
     pub(crate) fn service(&mut self, id: u32) {
         let node = index(id);
-        loop {
-            self.pull(node);
-            self.collect_received(node);
-            if !self.exchange_with_host(id) {
-                break;
+        match &self.nodes[node] {
+            Node::Switch(_) => self.pull(node),
+            Node::TrafficHost(_) => {
+                self.pull(node);
+                self.collect_received(node);
             }
+            Node::Host(_) => loop {
+                self.pull(node);
+                if !self.exchange_with_host(id) {
+                    break;
+                }
+            },
         }
         self.schedule(id);
     }
@@ -394,20 +400,19 @@ impl Fabric {
                     false => FrameBuf::new(&mut scratch, usize::MAX),
                 };
                 let records = self.nodes[node].transmit(self.now, port, &mut frame);
-                let (tail, len, handed) = (frame.tail(), frame.len(), frame.handed());
-                let credits = frame.take_credits();
                 self.collect_injected(node);
                 if records == 0 {
                     continue;
                 }
                 sent = true;
-                if let Some(packet) = credits {
+                if let Some(packet) = frame.take_credits() {
                     self.put_credits_on_cable(node, port, packet);
                 }
-                if len > 0 {
-                    self.put_on_cable(node, port, &mut scratch[..len], tail);
+                let tail = frame.tail();
+                if !frame.as_bytes().is_empty() {
+                    self.put_on_cable(node, port, frame.as_bytes_mut(), tail);
                 }
-                if let Some(packet) = handed {
+                if let Some(packet) = frame.handed() {
                     self.put_handed_on_cable(node, port, packet, tail);
                 }
             }

@@ -106,12 +106,12 @@ pub(crate) struct PacketTracker {
     /// By LID: which host it is.
     owners: Vec<u32>,
     rings: Vec<Vec<Slot>>,
-    /// By source, destination and service level: the number after the last one delivered.
-    order: Vec<u64>,
+    /// By source, destination and service level: the number after the last one delivered, its lower 32 bits.
+    order: Vec<u32>,
     levels: usize,
     /// The same for packets on other DLIDs than the scheme's, multicast ones among them: by source,
     /// receiver, DLID and service level.
-    explicit: BTreeMap<(u32, u32, Lid, Sl), u64>,
+    explicit: BTreeMap<(u32, u32, Lid, Sl), u32>,
     groups: Arc<Groups>,
     /// How long a packet may be in a switch; [`u64::MAX`]: no limit.
     lifetime_ns: u64,
@@ -286,6 +286,7 @@ impl PacketTracker {
             );
         }
         let hosts = self.rings.len();
+        let number = low_bits(slot.sequence);
         let next = if slot.has_explicit_dlid {
             let key = (id.source, at, slot.dlid, slot.sl);
             Some(self.explicit.entry(key).or_default())
@@ -294,11 +295,12 @@ impl PacketTracker {
             self.order.get_mut(flow)
         };
         if let Some(next) = next {
-            if slot.sequence < *next {
+            // Numbers in flight are far closer to each other than half of their range.
+            if *next != 0 && number.wrapping_sub(*next) > u32::MAX / 2 {
                 let what = "came there already, or after a later one";
                 self.report_violation(now, format!("{id:?} at {at}: {what}"));
             } else {
-                *next = slot.sequence + 1;
+                *next = number.wrapping_add(1);
             }
         }
         Some(Delivery {
@@ -341,6 +343,12 @@ impl PacketTracker {
             self.report_violation(now, what);
         }
     }
+}
+
+/// The lower 32 bits of a number.
+fn low_bits(number: u64) -> u32 {
+    let [_, _, _, _, bytes @ ..] = number.to_be_bytes();
+    u32::from_be_bytes(bytes)
 }
 
 /// Doubles a ring; the packets in it keep their numbers.

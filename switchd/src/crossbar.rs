@@ -235,7 +235,10 @@ impl Plane {
             }
             if admission == Admission::Drop(DropReason::Lifetime) {
                 let counts = self.ports[output.port.index() - 1].counts_mut();
-                counts.details.expired_pkts_by_vl[output.vl.index()] += 1;
+                counts
+                    .details
+                    .level_mut(output.vl.index())
+                    .expired_pkts_of_vl += 1;
             }
             self.admit_queued(now, from, output, admission);
             self.advance(now, from);

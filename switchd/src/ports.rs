@@ -10,87 +10,65 @@ use std::ops::{Deref, Index, IndexMut};
 use link::{Deadline, Port, PortSet, Time};
 use wire::PortNum;
 
-/// Ports of one block, whose earliest time is cached.
+/// Ports of one block, whose earliest times are cached.
 const BLOCK: usize = 8;
 
-/// A time of each port, and the earliest of them.
-#[derive(Debug)]
-struct Deadlines {
-    /// By port.
-    at: Box<[Time]>,
-    /// By block of ports: the earliest.
-    blocks: Box<[Time]>,
-    /// The earliest of all.
-    first: Time,
+/// A time of each port of a block.
+type Times = [Time; BLOCK];
+
+/// The times of the ports of one block: those with the numbers `8 n ..`.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Block {
+    /// From when on each has something to send.
+    ready: Times,
+    /// When each needs a tick.
+    due: Times,
+    /// The earliest of each.
+    ready_first: Time,
+    due_first: Time,
 }
 
-impl Deadlines {
-    fn new(ports: usize) -> Self {
-        let whole = ports.next_multiple_of(BLOCK);
-        Self {
-            at: vec![Time::NEVER; whole].into_boxed_slice(),
-            blocks: vec![Time::NEVER; whole / BLOCK].into_boxed_slice(),
-            first: Time::NEVER,
-        }
-    }
+const IDLE: Block = Block {
+    ready: [Time::NEVER; BLOCK],
+    due: [Time::NEVER; BLOCK],
+    ready_first: Time::NEVER,
+    due_first: Time::NEVER,
+};
 
-    /// Sets the time of a port.
-    #[inline]
-    fn set(&mut self, port: usize, at: Time) {
-        let before = core::mem::replace(&mut self.at[port], at);
-        if before == at {
-            return;
-        }
-        let block = &mut self.blocks[port / BLOCK];
-        let first_before = *block;
-        if at <= *block {
-            *block = at;
-        } else if before == *block {
-            let start = port / BLOCK * BLOCK;
-            *block = earliest(&self.at[start..start + BLOCK]);
-        }
-        // Only the earliest of a block counts among all.
-        if *block <= self.first {
-            self.first = *block;
-        } else if first_before == self.first {
-            self.first = earliest(&self.blocks);
-        }
-    }
-
-    /// The ports whose time has come.
-    #[inline]
-    fn due_ports(&self, now: Time) -> PortSet {
-        let mut due_ports = PortSet::EMPTY;
-        if self.first > now {
-            return due_ports;
-        }
-        let blocks = self.blocks.iter().zip(self.at.chunks_exact(BLOCK));
-        for (block, (_, times)) in blocks.enumerate().filter(|&(_, (&first, _))| first <= now) {
-            for (index, &at) in times.iter().enumerate() {
-                if at <= now
-                    && let Ok(number) = u8::try_from(block * BLOCK + index + 1)
-                {
-                    due_ports.insert(PortNum::new(number));
-                }
-            }
-        }
-        due_ports
-    }
-}
-
+/// Sets one of `times`, whose earliest is `first`. Whether that has changed.
 #[inline]
-fn earliest(times: &[Time]) -> Time {
-    times.iter().fold(Time::NEVER, |first, &at| first.min(at))
+fn set(times: &mut Times, first: &mut Time, place: usize, at: Time) -> bool {
+    let before = core::mem::replace(&mut times[place], at);
+    if at == before || (at > *first && before > *first) {
+        return false;
+    }
+    if at <= *first {
+        *first = at;
+        return true;
+    }
+    let earlier = times.iter().fold(Time::NEVER, |first, &at| first.min(at));
+    core::mem::replace(first, earlier) != earlier
+}
+
+/// The places of the times that have come.
+#[inline]
+fn come(times: &Times, now: Time) -> u8 {
+    let mut places = 0;
+    for (place, &at) in times.iter().enumerate() {
+        places |= u8::from(at <= now) << place;
+    }
+    places
 }
 
 /// External ports: port n at n - 1.
 #[derive(Debug)]
 pub(crate) struct Ports {
     ports: Box<[Port]>,
-    /// From when on each has something to send.
-    ready: Deadlines,
-    /// When each needs a tick.
-    due: Deadlines,
+    times: Box<[Block]>,
+    /// The earliest times of all.
+    ready_first: Time,
+    due_first: Time,
     /// Borrowed for change since the last refresh.
     touched: PortSet,
 }
@@ -100,8 +78,9 @@ impl Ports {
     pub(crate) fn new(ports: Vec<Port>) -> Self {
         let mut all = Self {
             touched: ports.iter().map(Port::number).collect(),
-            ready: Deadlines::new(ports.len()),
-            due: Deadlines::new(ports.len()),
+            times: vec![IDLE; ports.len() / BLOCK + 1].into_boxed_slice(),
+            ready_first: Time::NEVER,
+            due_first: Time::NEVER,
             ports: ports.into_boxed_slice(),
         };
         all.refresh();
@@ -134,48 +113,85 @@ impl Ports {
             .inspect(|port| touched.insert(port.number()))
     }
 
-    /// The ports that may have changed since the last refresh.
-    pub(crate) fn touched(&self) -> PortSet {
-        self.touched
+    /// Those of the ports that may have changed since the last refresh that have events.
+    #[inline]
+    pub(crate) fn with_events(&self) -> PortSet {
+        let touched = self.touched.iter();
+        let with_events = touched.filter(|number| self.ports[number.index() - 1].has_events());
+        with_events.collect()
     }
 
     /// Computes anew when the touched ports are ready and due.
     #[inline]
     pub(crate) fn refresh(&mut self) {
         for number in core::mem::take(&mut self.touched).iter() {
-            let at = number.index() - 1;
-            let times = self.ports[at].poll_times();
-            self.ready.set(at, times.ready_at);
-            self.due.set(at, times.due_at);
+            let at = number.index();
+            let polled = self.ports[at - 1].poll_times();
+            let (block, place) = (&mut self.times[at / BLOCK], at % BLOCK);
+            if set(
+                &mut block.ready,
+                &mut block.ready_first,
+                place,
+                polled.ready_at,
+            ) {
+                self.ready_first = self.first_of(|block| block.ready_first);
+            }
+            let block = &mut self.times[at / BLOCK];
+            if set(&mut block.due, &mut block.due_first, place, polled.due_at) {
+                self.due_first = self.first_of(|block| block.due_first);
+            }
         }
+    }
+
+    #[inline]
+    fn first_of(&self, first: impl Fn(&Block) -> Time) -> Time {
+        let firsts = self.times.iter().map(first);
+        firsts.fold(Time::NEVER, Time::min)
     }
 
     /// The ports that have something to send.
     #[inline]
     pub(crate) fn ready(&self, now: Time) -> PortSet {
-        self.ready.due_ports(now)
+        let mut ports = PortSet::EMPTY;
+        if self.ready_first <= now {
+            for (block, number) in self.times.iter().zip((0u8..).step_by(BLOCK)) {
+                if block.ready_first <= now {
+                    ports.insert_eight(PortNum::new(number), come(&block.ready, now));
+                }
+            }
+        }
+        ports
     }
 
     /// The ports that need a tick.
     #[inline]
     pub(crate) fn due(&self, now: Time) -> PortSet {
-        self.due.due_ports(now)
+        let mut ports = PortSet::EMPTY;
+        if self.due_first <= now {
+            for (block, number) in self.times.iter().zip((0u8..).step_by(BLOCK)) {
+                if block.due_first <= now {
+                    ports.insert_eight(PortNum::new(number), come(&block.due, now));
+                }
+            }
+        }
+        ports
     }
 
     /// When the next port needs a tick; [`Time::NEVER`] if none does.
     #[inline]
     pub(crate) fn due_at(&self) -> Time {
-        self.due.first
+        self.due_first
     }
 
     /// When the next port needs a tick, and why, if that is before `limit`.
     pub(crate) fn deadline_before(&self, limit: Time) -> Option<Deadline> {
-        let first = self.due.first;
+        let first = self.due_first;
         if first >= limit {
             return None;
         }
-        let port = self.due.at.iter().position(|&at| at == first)?;
-        self.ports[port].deadline()
+        let mut times = self.times.iter().flat_map(|block| block.due);
+        let number = times.position(|at| at == first)?;
+        self.ports.get(number.checked_sub(1)?)?.deadline()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The switch: the contract of a device over dataplane and management.
 
-use std::collections::VecDeque;
-use std::ops::Index;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use link::{
@@ -101,6 +101,17 @@ impl Switch {
         (self.plane.copies_made, self.plane.replicated)
     }
 
+    /// Makes the memory of a switch small that stands in a large simulated fabric: its linear table is shared with all that have the
+    /// same, and what management has needed is given back. Nothing that it does changes.
+    pub fn share_memory(&mut self, tables: &mut BTreeSet<Arc<[PortNum]>>) {
+        self.plane.linear.share(tables);
+        self.plane.pool.release_unused();
+        for port in self.plane.ports.iter_mut() {
+            port.release_memory();
+        }
+        self.plane.ports.refresh();
+    }
+
     /// Bytes that packet memory has grown to.
     #[must_use]
     pub fn pool_bytes(&self) -> usize {
@@ -179,11 +190,8 @@ impl Switch {
     /// Handles events of the touched ports, and sends traps that are due.
     fn poll_ports(&mut self, now: Time) {
         let mut trap = false;
-        for number in self.plane.ports.touched().iter() {
+        for number in self.plane.ports.with_events().iter() {
             let at = number.index() - 1;
-            if !Index::index(&self.plane.ports, at).has_events() {
-                continue;
-            }
             while let Some(event) = self.plane.ports[at].poll_event() {
                 trap |= self.state_changed(now, number, event);
             }

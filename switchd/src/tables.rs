@@ -4,6 +4,10 @@
 //! subnet costs a switch little memory. Beyond its end, and above the top that management has set,
 //! no port is found.
 
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use link::PortSet;
 use wire::{Lid, PortNum};
 
@@ -17,10 +21,48 @@ pub(crate) const LINEAR_CAPACITY: u16 = 0xc000;
 /// LID.
 pub(crate) const MULTICAST_CAPACITY: u16 = 0x3fe0;
 
+/// The entries of a linear table: of the switch alone, or shared with switches that have the same ones.
+#[derive(Debug)]
+enum Entries {
+    Own(Vec<PortNum>),
+    Shared(Arc<[PortNum]>),
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl Deref for Entries {
+    type Target = [PortNum];
+
+    #[inline]
+    fn deref(&self) -> &[PortNum] {
+        match self {
+            Self::Own(ports) => ports,
+            Self::Shared(ports) => ports,
+        }
+    }
+}
+
+impl Entries {
+    /// The entries to be written: of the switch alone from now on.
+    fn own(&mut self) -> &mut Vec<PortNum> {
+        if let Self::Shared(ports) = self {
+            *self = Self::Own(ports.to_vec());
+        }
+        match self {
+            Self::Own(ports) => ports,
+            Self::Shared(_) => unreachable!("it has just been made the switch's own"),
+        }
+    }
+}
+
 /// The linear forwarding table.
 #[derive(Debug, Default)]
 pub(crate) struct LinearTable {
-    ports: Vec<PortNum>,
+    ports: Entries,
     /// Entries that are looked up: those below the top, as far as they are there.
     active: usize,
     /// The highest LID that is looked up.
@@ -52,10 +94,20 @@ impl LinearTable {
             if ports.iter().all(|&port| port == PortNum::NONE) {
                 return;
             }
-            self.ports.resize(end, PortNum::NONE);
+            self.ports.own().resize(end, PortNum::NONE);
         }
-        self.ports[start..end].copy_from_slice(ports);
+        self.ports.own()[start..end].copy_from_slice(ports);
         self.set_active();
+    }
+
+    /// Shares the entries with all switches that have the same.
+    pub(crate) fn share(&mut self, tables: &mut BTreeSet<Arc<[PortNum]>>) {
+        let shared = match tables.get(&*self.ports) {
+            Some(shared) => Arc::clone(shared),
+            None => Arc::from(&*self.ports),
+        };
+        tables.insert(Arc::clone(&shared));
+        self.ports = Entries::Shared(shared);
     }
 
     pub(crate) fn set_top(&mut self, top: Lid) {
@@ -175,6 +227,24 @@ mod tests {
         assert_eq!(table.lookup(Lid::PERMISSIVE), PortNum::NONE);
         assert_eq!(table.block(1), block);
         assert_eq!(table.block(700), [PortNum::NONE; LINEAR_BLOCK]);
+    }
+
+    #[test]
+    fn switches_share_a_table_until_one_is_written() {
+        let [mut one, mut other] = [(); 2].map(|()| LinearTable::default());
+        let mut block = [PortNum::NONE; LINEAR_BLOCK];
+        block[5] = port(3);
+        let mut tables = BTreeSet::new();
+        for table in [&mut one, &mut other] {
+            table.set_block(0, &block);
+            table.set_top(Lid::new(63));
+            table.share(&mut tables);
+        }
+        assert_eq!(tables.len(), 1);
+        block[5] = port(4);
+        other.set_block(0, &block);
+        assert_eq!(one.lookup(Lid::new(5)), port(3));
+        assert_eq!(other.lookup(Lid::new(5)), port(4));
     }
 
     #[test]

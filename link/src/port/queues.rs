@@ -129,6 +129,7 @@ impl Port {
         packet.head = head;
         packet.tail = tail;
         if vl == Vl::MANAGEMENT {
+            self.management_waits = true;
             return;
         }
         self.refresh(vl);
@@ -162,7 +163,7 @@ impl Port {
 
     /// Gives memory of buffers and queues that have been long back.
     pub fn release_memory(&mut self) {
-        for VlBuffers { input, output } in &mut self.vl_buffers {
+        for VlBuffers { input, output } in self.vl_buffers.iter_mut() {
             input.queue.release_memory();
             output.release_memory();
         }
@@ -214,11 +215,10 @@ impl Port {
     pub fn lanes(&self) -> PortLanes {
         let buffers = self.vl_buffers.iter().take(self.operational_vls.into());
         let details = &self.counts.details;
-        let counted = details
-            .xmit_words_by_vl
-            .iter()
-            .zip(&details.xmit_wait_ns_by_vl);
-        let lanes = buffers.zip(counted).map(|(buffer, (&words, &wait_ns))| {
+        let words = details.by_level(|level| level.xmit_words_of_vl);
+        let waits = details.by_level(|level| level.xmit_wait_ns_of_vl);
+        let counted = words.into_iter().zip(waits);
+        let lanes = buffers.zip(counted).map(|(buffer, (words, wait_ns))| {
             let (free, input_capacity) = buffer.input.credits.free_of();
             let (output_used, output_capacity) = buffer.output.used_of();
             LaneStatus {

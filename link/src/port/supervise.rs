@@ -154,7 +154,7 @@ impl Port {
     }
 
     fn restart_credits(&mut self) {
-        for buffer in &mut self.vl_buffers {
+        for buffer in self.vl_buffers.iter_mut() {
             buffer.input.credits.restart();
             buffer.output.credits = Default::default();
         }
@@ -169,10 +169,11 @@ impl Port {
         for packet in data.chain(self.management_out.drain(..)) {
             packet.discard(pool, counts, DropReason::LinkDown);
         }
+        self.management_waits = false;
         self.leaving = None;
         self.waiting = 0;
         self.sendable = 0;
-        self.stalled_since = None;
+        self.stalled_since = Time::NEVER;
         // Waiting that a link's end cuts off does not count.
         self.starved = 0;
     }
@@ -216,7 +217,7 @@ impl Port {
                     break;
                 };
                 buffer.free(packet.blocks());
-                self.counts.details.expired_pkts_by_vl[vl.index()] += 1;
+                self.counts.details.level_mut(vl.index()).expired_pkts_of_vl += 1;
                 packet.discard(pool, &mut self.counts, reason);
             }
             self.refresh(vl);
@@ -261,13 +262,13 @@ impl Port {
     #[inline]
     pub(super) fn note_stall(&mut self, now: Time) {
         let stalled = self.waiting != 0 && self.sendable == 0 && self.state.sends_data();
-        match (stalled, self.stalled_since) {
-            (true, None) => self.stalled_since = Some(now),
-            (false, Some(since)) => {
-                self.counts.spec.xmit_wait_ns += now.since_ns(since);
-                self.stalled_since = None;
+        match (stalled, self.stalled_since < Time::NEVER) {
+            (true, false) => self.stalled_since = now,
+            (false, true) => {
+                self.counts.spec.xmit_wait_ns += now.since_ns(self.stalled_since);
+                self.stalled_since = Time::NEVER;
             }
-            (true, Some(_)) | (false, None) => {}
+            (true, true) | (false, false) => {}
         }
         let starved = match self.state.sends_data() {
             true => self.waiting & !self.sendable,
@@ -283,14 +284,14 @@ impl Port {
     fn note_starved(&mut self, now: Time, starved: u16) {
         let changed = starved ^ self.starved;
         self.starved = starved;
-        let waits = &mut self.counts.details.xmit_wait_ns_by_vl;
-        for (vl, (since, wait_ns)) in self.starved_since.iter_mut().zip(waits).enumerate() {
-            let bit = 1 << vl;
-            if changed & bit == 0 {
-                continue;
-            }
-            if starved & bit == 0 {
-                *wait_ns += now.since_ns(*since);
+        let starved_since = self.starved_since.get_or_insert_default();
+        let mut vls = changed;
+        while let Some(vl) = Vl::lowest(vls) {
+            vls &= vls - 1;
+            let since = &mut starved_since[vl.index()];
+            if starved & (1 << vl.get()) == 0 {
+                let level = self.counts.details.level_mut(vl.index());
+                level.xmit_wait_ns_of_vl += now.since_ns(*since);
             }
             *since = now;
         }

@@ -152,10 +152,13 @@ impl Port {
         if !self.pacer.is_open(now) {
             return None;
         }
-        if let Some(packet) = self.management_out.front() {
+        if self.management_waits
+            && let Some(packet) = self.management_out.front()
+        {
             let out = frame.push_record(RecordKind::Data, packet.bytes())?;
             packet.emit(pool, out);
             let packet = self.management_out.pop_front()?;
+            self.management_waits = !self.management_out.is_empty();
             self.sent(now, packet.lrh, packet.tail, frame);
             packet.release(pool);
             self.answer_sent(now, pool);
@@ -247,7 +250,7 @@ impl Port {
             PortState::Armed | PortState::Active => FlowOp::Normal,
         };
         self.updates_due |= vls;
-        for (vl, VlBuffers { input, output }) in (0u8..).zip(&mut self.vl_buffers) {
+        for (vl, VlBuffers { input, output }) in (0u8..).zip(self.vl_buffers.iter_mut()) {
             let bit = 1 << vl;
             if self.updates_due & bit == 0 {
                 continue;
@@ -265,7 +268,7 @@ impl Port {
 
     #[inline]
     pub(super) fn has_sendable(&self) -> bool {
-        !self.management_out.is_empty()
+        self.management_waits
             || (self.sendable & self.arbiter.weighted_vls() != 0 && self.state.sends_data())
     }
 
@@ -284,7 +287,7 @@ impl Port {
 
     fn piggyback_vls(&self) -> u16 {
         (0u8..)
-            .zip(&self.vl_buffers)
+            .zip(self.vl_buffers.iter())
             .filter(|(_, buffer)| buffer.input.credits.should_piggyback())
             .fold(0, |vls, (vl, _)| vls | (1 << vl))
     }

@@ -41,17 +41,16 @@ impl Fabric {
     /// Packets dropped by all devices, by reason, in a stable order; reasons without a drop are
     /// left out.
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
+        let ids = self.graph.ids();
+        let ports = ids.flat_map(|id| (1..=self.graph.node(id).ports).map(move |port| (id, port)));
+        let ports = ports.filter_map(|(id, port)| self.nodes[id.index()].port(PortNum::new(port)));
+        let drops = ports.map(|port| &port.counts().drops);
+        let drops: Vec<_> = drops.filter(|drops| drops.has_any()).collect();
         DropReason::ALL
             .iter()
             .filter(|reason| !NON_PACKET_DROPS.contains(reason))
             .map(|&reason| {
-                let here: u64 = self
-                    .graph
-                    .ids()
-                    .flat_map(|id| (1..=self.graph.node(id).ports).map(move |port| (id, port)))
-                    .filter_map(|(id, port)| self.nodes[id.index()].port(PortNum::new(port)))
-                    .map(|port| port.counts().drops[reason])
-                    .sum();
+                let here: u64 = drops.iter().map(|drops| drops[reason]).sum();
                 let crashed = self.dropped_before.get(&reason).copied();
                 (reason, here + crashed.unwrap_or(0))
             })

@@ -69,10 +69,10 @@ impl Fabric {
         &mut self,
         node: usize,
         port: PortNum,
-        packet: HandedPacket,
+        packet: &HandedPacket,
         tail: Time,
     ) {
-        let id = self.tracker.of_handed(&packet);
+        let id = self.tracker.of_handed(packet);
         self.note_departure(node, port, id, &packet.lrh);
         let Some(peer) = self.cables.peer(node, port) else {
             self.counters.lost += 1;
@@ -86,7 +86,7 @@ impl Fabric {
         self.cables.packet_sent(node, port, weight_of(&packet.lrh));
         let delay_ns = self.model.flight_ns;
         let arrival = (self.now + delay_ns, tail.max(self.now) + delay_ns);
-        self.schedule_arrival(peer, arrival, &[], FrameContents::Handed(packet, id));
+        self.schedule_arrival(peer, arrival, &[], FrameContents::Handed(*packet, id));
     }
 
     /// Puts flow control without bytes on the cable of a port.

@@ -9,12 +9,12 @@ fn counted() -> [link::Counts; 3] {
     let mut ports = [(); 3].map(|()| link::Counts::default());
     for (port, factor) in [(1, 1), (2, 10)] {
         let details = &mut ports[port].details;
-        details.xmit_words_by_sl[3] = 7 * factor;
-        details.rcv_words_by_sl[15] = 1 << 40;
-        details.xmit_wait_ns_by_vl[2] = 5_500 * factor;
-        details.expired_pkts_by_vl[1] = 70_000;
-        details.rcv_fecn_pkts_by_sl[0] = 2;
-        details.rcv_fecn_pkts_by_sl[9] = 3;
+        details.level_mut(3).xmit_words_of_sl = 7 * factor;
+        details.level_mut(15).rcv_words_of_sl = 1 << 40;
+        details.level_mut(2).xmit_wait_ns_of_vl = 5_500 * factor;
+        details.level_mut(1).expired_pkts_of_vl = 70_000;
+        details.level_mut(0).rcv_fecn_pkts_of_sl = 2;
+        details.level_mut(9).rcv_fecn_pkts_of_sl = 3;
         details.xmit_flow_pkts = 100;
         details.rcv_flow_pkts = 200;
     }
