@@ -78,10 +78,10 @@ pub struct DetailCounts {
     /// Flow-control packets received.
     pub rcv_flow_pkts: u64,
     first_op_code: OpCodeCounts,
-    /// In order of their first packet, at most 255.
-    other_op_codes: Option<Box<Vec<OpCodeCounts>>>,
     others: Option<Box<[LevelCounts; LEVELS - 1]>>,
     first: LevelCounts,
+    /// In order of their first packet, at most 255.
+    other_op_codes: Vec<OpCodeCounts>,
 }
 
 impl DetailCounts {
@@ -109,8 +109,7 @@ impl DetailCounts {
     pub fn received_by_vl(&self, op_code: Option<u8>) -> (Levels, Levels) {
         let wanted = |row: &&OpCodeCounts| op_code.is_none() || row.op_code == op_code;
         let (mut pkts, mut words) = ([0; LEVELS], [0; LEVELS]);
-        let rows = core::iter::once(&self.first_op_code)
-            .chain(self.other_op_codes.iter().flat_map(|rows| rows.iter()));
+        let rows = core::iter::once(&self.first_op_code).chain(&self.other_op_codes);
         for row in rows.filter(wanted) {
             for vl in 0..LEVELS {
                 let (more_pkts, more_words) = row.on(vl);
@@ -161,7 +160,7 @@ impl DetailCounts {
             self.first_op_code.op_code = Some(op_code);
             return &mut self.first_op_code;
         }
-        let rows = self.other_op_codes.get_or_insert_default();
+        let rows = &mut self.other_op_codes;
         let known = rows.iter().position(|row| row.op_code == Some(op_code));
         let at = known.unwrap_or_else(|| {
             rows.push(OpCodeCounts {
