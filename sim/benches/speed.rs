@@ -115,8 +115,8 @@ fn measure(name: &str, measure_ns: u64) {
 fn once(name: &str, measure_ns: u64) {
     let (_, _, outcome) = run(&prepare(name).0, measure_ns);
     println!(
-        "{name} {} traversals, {} events",
-        outcome.traversals, outcome.counters.events
+        "{name} {} traversals, {} events, mean latency {} ns",
+        outcome.traversals, outcome.counters.events, outcome.latency_ns
     );
 }
 
