@@ -85,6 +85,12 @@ pub struct DetailCounts {
 }
 
 impl DetailCounts {
+    /// Reads what every packet counts in, see [`Port::read_ahead`](crate::Port::read_ahead).
+    #[inline]
+    pub(crate) fn read_ahead(&self) -> u64 {
+        self.xmit_flow_pkts ^ self.first.xmit_words_of_sl
+    }
+
     /// A counter of all levels.
     #[must_use]
     pub fn by_level(&self, counter: impl Fn(&LevelCounts) -> u64) -> Levels {

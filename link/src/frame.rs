@@ -27,6 +27,7 @@ struct Handing {
 
 impl<'a> FrameBuf<'a> {
     /// A frame with room for `bytes.len()` bytes and at most `records_max` records.
+    #[inline]
     #[must_use]
     pub fn new(bytes: &'a mut [u8], records_max: usize) -> Self {
         Self {
@@ -40,6 +41,7 @@ impl<'a> FrameBuf<'a> {
     }
 
     /// A frame that takes one packet without bytes, and the first flow control, as values; all else as bytes.
+    #[inline]
     #[must_use]
     pub fn for_handing(bytes: &'a mut [u8]) -> Self {
         Self {
@@ -119,6 +121,7 @@ impl<'a> FrameBuf<'a> {
     }
 
     /// Whether a record of `len` bytes (delimiter and link packet) still fits.
+    #[inline]
     #[must_use]
     pub fn fits(&self, len: usize) -> bool {
         self.records < self.records_max && len <= self.bytes.len() - self.used
@@ -135,6 +138,7 @@ impl<'a> FrameBuf<'a> {
 
     /// Adds one record of `len` bytes and returns its bytes to be written; `None` if it does not
     /// fit. The caller writes every byte.
+    #[inline]
     pub fn push(&mut self, len: usize) -> Option<&mut [u8]> {
         if !self.fits(len) {
             return None;
@@ -146,18 +150,21 @@ impl<'a> FrameBuf<'a> {
     }
 
     /// How many bytes are used.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
     /// Whether no record was added.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
     /// How many records were added.
+    #[inline]
     #[must_use]
     pub fn records(&self) -> usize {
         self.records
@@ -166,23 +173,27 @@ impl<'a> FrameBuf<'a> {
     /// When the last bit of the frame leaves at the link's rate; [`Time::ZERO`] if it holds link
     /// control only, which takes no time. Virtual time delivers by this; a daemon has no use for
     /// it.
+    #[inline]
     #[must_use]
     pub fn tail(&self) -> Time {
         self.tail
     }
 
     /// Notes that the packet just pushed leaves until `tail`.
+    #[inline]
     pub fn set_tail(&mut self, tail: Time) {
         self.tail = self.tail.max(tail);
     }
 
     /// The bytes written so far, to be changed.
+    #[inline]
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.used]
     }
 
     /// The bytes written so far.
+    #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.used]

@@ -93,14 +93,15 @@ struct Class {
 
 /// The packet memory of one device.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Pool {
-    classes: [Class; SIZES.len()],
-    bytes: usize,
-    limit: usize,
     live: usize,
     /// The most handles that were out at a time since the last review.
     most: usize,
     review_at: Time,
+    bytes: usize,
+    limit: usize,
+    classes: [Class; SIZES.len()],
 }
 
 impl Pool {
@@ -134,10 +135,13 @@ impl Pool {
     /// Gives all slots back if none is in use and few were for the last seconds. Looks every five
     /// seconds, however often it is called. Returns whether memory was given back: then other
     /// memory that was needed in the busy time can be, too.
+    #[inline]
     pub fn review(&mut self, now: Time) -> bool {
-        if now < self.review_at {
-            return false;
-        }
+        now >= self.review_at && self.review_now(now)
+    }
+
+    #[cold]
+    fn review_now(&mut self, now: Time) -> bool {
         self.review_at = now + REVIEW_NS;
         let most = std::mem::replace(&mut self.most, self.live);
         let slots: usize = self

@@ -170,6 +170,12 @@ impl LinkTraining {
         }
     }
 
+    /// The same while the link is up.
+    #[inline]
+    pub(crate) fn silence_deadline_up(&self) -> Time {
+        self.last_received_at + self.silence_ns
+    }
+
     /// When the next training record is due.
     #[inline]
     pub(crate) fn next_at(&self) -> Time {

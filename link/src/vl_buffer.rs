@@ -76,6 +76,19 @@ pub(crate) struct VlBuffers {
     pub(crate) output: VlQueue,
 }
 
+impl VlBuffers {
+    /// Reads each of its lines of memory, see [`Port::read_ahead`](crate::Port::read_ahead).
+    #[inline]
+    pub(crate) fn read_ahead(&self) -> u64 {
+        let input = self.input.queue.first.as_ref();
+        let output = self.output.queue.first.as_ref();
+        u64::from(self.input.credits.needs_update())
+            ^ input.map_or(0, |packet| packet.entered.0)
+            ^ u64::from(self.output.used)
+            ^ output.map_or(0, |packet| packet.entered.0)
+    }
+}
+
 /// The buffers of all VLs of a port, those of VL 0 in place: where there is one VL, they lie beside what else a packet needs.
 #[derive(Debug)]
 #[repr(C)]

@@ -100,6 +100,10 @@ pub struct Arbiter {
     /// The VLs with weight in some table: asked for whenever a port is looked at, the tables
     /// only when a packet is sent.
     weighted: u16,
+    /// The VL, if it alone has weight, in one entry of the low-priority table: then the tables need not be looked at.
+    lone: Option<Vl>,
+    /// It has sent since the tables were written.
+    lone_has_sent: bool,
     state: Box<ArbiterState>,
 }
 
@@ -122,6 +126,8 @@ impl Arbiter {
     pub fn new(vls: u8) -> Self {
         let mut arbiter = Self {
             weighted: 0,
+            lone: None,
+            lone_has_sent: false,
             state: Box::new(ArbiterState {
                 high: RoundRobin::default(),
                 low: RoundRobin::default(),
@@ -136,14 +142,30 @@ impl Arbiter {
 
     /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_high(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
+        self.settle();
         self.state.high.set(entries);
-        self.weighted = self.state.high.vls | self.state.low.vls;
+        self.look_at_tables();
     }
 
     /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_low(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
+        self.settle();
         self.state.low.set(entries);
-        self.weighted = self.state.high.vls | self.state.low.vls;
+        self.look_at_tables();
+    }
+
+    /// Books what a lone VL has sent: that gives high priority its bytes.
+    fn settle(&mut self) {
+        if core::mem::take(&mut self.lone_has_sent) {
+            self.state.chose_high = false;
+            self.state.refill();
+        }
+    }
+
+    fn look_at_tables(&mut self) {
+        let ArbiterState { high, low, .. } = &*self.state;
+        self.weighted = high.vls | low.vls;
+        self.lone = low.only.filter(|_| high.vls == 0);
     }
 
     /// Writes LimitOfHighPriority, in units of 4096 bytes; 255: no limit, 0: one packet.
@@ -182,13 +204,19 @@ impl Arbiter {
     /// without that gives the same VL.
     #[inline]
     pub fn pick(&mut self, sendable: u16) -> Option<Vl> {
-        self.state.pick(sendable)
+        match self.lone {
+            Some(vl) => (sendable & self.weighted != 0).then_some(vl),
+            None => self.state.pick(sendable),
+        }
     }
 
     /// Books the packet of `bytes` (LRH to VCRC) that the chosen VL has sent.
     #[inline]
     pub fn spend(&mut self, bytes: usize) {
-        self.state.spend(bytes);
+        match self.lone {
+            Some(_) => self.lone_has_sent = true,
+            None => self.state.spend(bytes),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use wire::convert::saturate;
 use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
 
 use crate::faults::PPM_MAX;
-use crate::numbers::{index, number};
+use crate::numbers::number;
 
 /// VLs of a port.
 const VLS: usize = 16;
@@ -135,16 +135,22 @@ impl Cables {
         self.end(node, port).peer
     }
 
-    /// How often the cable has been pulled or put in.
+    /// The number of an end.
     #[inline]
-    pub(crate) fn plug_epoch(&self, node: usize, port: PortNum) -> u32 {
-        self.end(node, port).plug_epoch
+    pub(crate) fn end_of(&self, node: usize, port: PortNum) -> usize {
+        self.first[node] + port.index()
     }
 
-    /// Whether the cable has been in since that epoch, so that what was put on it arrives.
+    /// How often the cable of an end has been pulled or put in.
     #[inline]
-    pub(crate) fn is_unbroken(&self, node: usize, port: PortNum, plug_epoch: u32) -> bool {
-        let end = self.end(node, port);
+    pub(crate) fn plug_epoch(&self, end: usize) -> u32 {
+        self.ends[end].plug_epoch
+    }
+
+    /// Whether the cable of an end has been in since that epoch, so that what was put on it there arrives.
+    #[inline]
+    pub(crate) fn is_unbroken(&self, end: usize, plug_epoch: u32) -> bool {
+        let end = &self.ends[end];
         end.up && end.plug_epoch == plug_epoch
     }
 
@@ -162,20 +168,13 @@ impl Cables {
         *in_flight = in_flight.wrapping_add(blocks);
     }
 
-    /// A packet of that VL and so many blocks has come to the port.
+    /// A packet of that VL and so many blocks, put on the cable at an end, has come to the other.
     #[inline]
-    pub(crate) fn packet_received(
-        &mut self,
-        node: usize,
-        port: PortNum,
-        (vl, blocks): (usize, u16),
-    ) {
-        if let Some((from, from_port)) = self.end(node, port).peer {
-            let end = self.end_mut(index(from), from_port);
-            end.in_flight[vl] = end.in_flight[vl].wrapping_sub(blocks);
-            end.received = end.received.wrapping_add(1);
-            end.last_received = (saturate(vl), blocks);
-        }
+    pub(crate) fn packet_received(&mut self, from: usize, (vl, blocks): (usize, u16)) {
+        let end = &mut self.ends[from];
+        end.in_flight[vl] = end.in_flight[vl].wrapping_sub(blocks);
+        end.received = end.received.wrapping_add(1);
+        end.last_received = (saturate(vl), blocks);
     }
 
     /// How many packets from a port have come to the other end.
@@ -184,18 +183,12 @@ impl Cables {
         self.end(node, port).received
     }
 
-    /// Adds to the counts of flow control that overtook packets those that have come to the port after it
+    /// Adds to the counts of flow control that overtook packets those that have come from that end after it
     /// was sent, when `received` had come: one at most, in the same moment. Without this the count of that
     /// packet would be taken back, and credits with it that would not be returned.
     #[inline]
-    pub(crate) fn add_received(
-        &self,
-        node: usize,
-        port: PortNum,
-        received: u32,
-        control: &mut [u8],
-    ) {
-        if let Some((received_vl, blocks)) = self.received_since(node, port, received) {
+    pub(crate) fn add_received(&self, from: usize, received: u32, control: &mut [u8]) {
+        if let Some((received_vl, blocks)) = self.received_since(from, received) {
             rewrite_fctbs(control, |vl, fctbs| {
                 let more = if vl == received_vl { blocks } else { 0 };
                 fctbs.wrapping_add(more)
@@ -205,25 +198,18 @@ impl Cables {
 
     /// The same of flow control as a value.
     #[inline]
-    pub(crate) fn add_received_to(
-        &self,
-        node: usize,
-        port: PortNum,
-        received: u32,
-        packet: &mut FlowControl,
-    ) {
-        if let Some((vl, blocks)) = self.received_since(node, port, received)
-            && vl == packet.vl.index()
+    pub(crate) fn add_received_to(&self, from: usize, received: u32, packet: &mut FlowControl) {
+        if let Some((vl, blocks)) = self.received_since(from, received)
+            && packet.vl.index() == vl
         {
             packet.fctbs = packet.fctbs.wrapping_add(blocks) % FlowControl::MODULUS;
         }
     }
 
-    /// VL and blocks of the packet that has come to a port since `received` had.
+    /// VL and blocks of the packet that has come from an end since `received` had.
     #[inline]
-    fn received_since(&self, node: usize, port: PortNum, received: u32) -> Option<(usize, u16)> {
-        let (from, from_port) = self.end(node, port).peer?;
-        let end = self.end(index(from), from_port);
+    fn received_since(&self, from: usize, received: u32) -> Option<(usize, u16)> {
+        let end = &self.ends[from];
         let (vl, blocks) = end.last_received;
         (end.received != received).then_some((usize::from(vl), blocks))
     }

@@ -25,7 +25,7 @@ const WORDS: usize = SLOTS / 64;
 pub(crate) struct EventQueue<E> {
     /// All events in the slots are at or after this moment, and less than [`SLOTS`] after it.
     base: u64,
-    slots: Box<[Slot]>,
+    slots: Box<[Slot; SLOTS]>,
     /// Events in slots, each with the place of the next one of its slot.
     waiting: Vec<(E, u32)>,
     /// The first unused place of `waiting`; an unused place names the next.
@@ -62,7 +62,7 @@ impl<E: Copy + Ord> EventQueue<E> {
     pub(crate) fn new() -> Self {
         Self {
             base: 0,
-            slots: vec![EMPTY; SLOTS].into_boxed_slice(),
+            slots: Box::new([EMPTY; SLOTS]),
             waiting: Vec::new(),
             unused: NONE,
             occupied: [0; WORDS],
@@ -98,14 +98,16 @@ impl<E: Copy + Ord> EventQueue<E> {
                 number(self.waiting.len() - 1)
             }
         };
-        let list = &mut self.slots[slot];
+        let list = &mut self.slots[slot % SLOTS];
         let last = core::mem::replace(&mut list.last, place);
         match self.waiting.get_mut(index(last)) {
             Some(last) => last.1 = place,
-            None => list.first = place,
+            None => {
+                list.first = place;
+                self.occupied[slot / 64 % WORDS] |= 1 << (slot % 64);
+                self.busy |= 1 << (slot / 64 % WORDS);
+            }
         }
-        self.occupied[slot / 64] |= 1 << (slot % 64);
-        self.busy |= 1 << (slot / 64);
     }
 
     /// The next event and its moment, if that is not after `until`.
@@ -135,6 +137,27 @@ impl<E: Copy + Ord> EventQueue<E> {
             let next = self.next_moment().filter(|&at| at <= until.0)?;
             self.advance(next);
         }
+    }
+
+    /// The event that [`EventQueue::pop`] gives next, if it is a near one and none is pushed before it.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<E> {
+        let here = &self.slots[slot(self.base) % SLOTS];
+        let place = match here.first {
+            NONE => {
+                // The slot of `base` is empty and may still be marked as occupied.
+                let after = self.base + 1;
+                let word = slot(after) / 64 % WORDS;
+                let bits = self.occupied[word] & (u64::MAX << (slot(after) % 64));
+                if bits == 0 {
+                    return None;
+                }
+                let found = word * 64 + index(bits.trailing_zeros());
+                self.slots[found % SLOTS].first
+            }
+            place => place,
+        };
+        self.waiting.get(index(place)).map(|&(event, _)| event)
     }
 
     /// The moment of the next event; the slot of `base` is empty.
@@ -203,6 +226,22 @@ mod tests {
             .map(|(_, event)| event)
             .collect();
         assert_eq!(rest, [3, 4, 2]);
+    }
+
+    #[test]
+    fn what_is_seen_ahead_is_what_comes_next() {
+        let mut queue = EventQueue::new();
+        for (number, at) in (0u32..).zip([3, 3, 5, 40, 64, 130, 9000]) {
+            queue.push(Time(at), number);
+        }
+        let mut seen = Vec::new();
+        while let Some((_, number)) = queue.pop(Time::NEVER) {
+            if let Some(next) = queue.peek() {
+                assert_eq!(next, number + 1);
+                seen.push(next);
+            }
+        }
+        assert_eq!(seen, [1, 2, 3]);
     }
 
     #[test]

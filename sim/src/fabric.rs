@@ -15,33 +15,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use link::{DropReason, FrameBuf, HandedPacket, Time};
+use link::{DropReason, FrameBuf, Time};
 use routing::Tables;
 use topologies::{Endpoint, Graph, NodeId};
-use wire::{FlowControl, Lrh, PortNum};
+use wire::PortNum;
 
-use crate::cable::{Cables, weight};
+use crate::cable::Cables;
 use crate::datagrams::Datagrams;
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::extra_tables::ExtraTables;
 use crate::faults::{Fault, FaultPlan};
 use crate::flow_counters::FlowCounters;
-use crate::frame::packets_in;
 use crate::interposer::{Interposer, Passage};
 use crate::measurement::MeasurementWindow;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
-use crate::numbers::{index, number};
-use crate::packet_tracker::{PacketId, PacketTracker};
+use crate::numbers::index;
+use crate::packet_tracker::PacketTracker;
 
 mod audit;
 mod configure;
 mod departure;
 mod faults;
+mod flight;
 mod management;
 mod waits;
 
+use flight::FrameInFlight;
 use management::Management;
 
 pub use configure::ManagementError;
@@ -68,47 +69,6 @@ pub(crate) enum Event {
     Manager(u32),
     /// The checkers look at everything.
     Audit,
-}
-
-/// What a frame on a cable holds.
-#[derive(Clone, Copy, Debug)]
-enum FrameContents {
-    /// Link control.
-    Control {
-        /// How many packets from the same port had come to the other end when it was sent.
-        received: u32,
-    },
-    /// A packet, and its identity if it is tracked.
-    Packet(Option<PacketId>),
-    /// A packet without bytes.
-    Handed(HandedPacket, Option<PacketId>),
-    /// Flow control without bytes; `received` as above.
-    Credits { received: u32, packet: FlowControl },
-}
-
-/// VL and blocks of a packet.
-#[inline]
-fn weight_of(lrh: &Lrh) -> (usize, u16) {
-    (lrh.vl.index(), link::blocks(lrh.packet_bytes()))
-}
-
-impl Default for FrameContents {
-    fn default() -> Self {
-        Self::Packet(None)
-    }
-}
-
-/// A frame on a cable.
-#[derive(Debug, Default)]
-struct FrameInFlight {
-    node: u32,
-    port: PortNum,
-    head: Time,
-    tail: Time,
-    /// The plug epoch of the cable: frames of an earlier one are lost.
-    plug_epoch: u32,
-    what: FrameContents,
-    bytes: Vec<u8>,
 }
 
 /// When a device is woken.
@@ -194,6 +154,8 @@ pub(crate) struct Fabric {
     pub(crate) unconfigured: BTreeSet<usize>,
     pub(crate) queue: EventQueue<Event>,
     frames_in_flight: Vec<FrameInFlight>,
+    /// Their bytes, at the same places.
+    bytes_in_flight: Vec<Vec<u8>>,
     free_slots: Vec<u32>,
     /// By node.
     wake_times: Vec<WakeTimes>,
@@ -240,6 +202,7 @@ impl Fabric {
             unconfigured: BTreeSet::new(),
             queue: EventQueue::new(),
             frames_in_flight: Vec::new(),
+            bytes_in_flight: Vec::new(),
             free_slots: Vec::new(),
             wake_times: vec![WakeTimes::EMPTY; count],
             scratch: vec![0; FRAME_BYTES],
@@ -251,8 +214,9 @@ impl Fabric {
         while let Some((at, event)) = self.queue.pop(until) {
             self.now = self.now.max(at);
             self.counters.events += 1;
+            self.look_ahead();
             match event {
-                Event::Arrive(flight) => self.arrive(flight),
+                Event::Arrive(flight) => self.arrive(at, flight),
                 Event::Wake(node) => self.wake(node),
                 Event::Fault(fault) => self.fault(index(fault)),
                 Event::LinkCheck(cable) => self.check_links(index(cable)),
@@ -261,6 +225,22 @@ impl Fabric {
             }
         }
         self.now = self.now.max(until);
+    }
+
+    /// Reads what the event after this one needs of its device. Devices are visited in no order, and in a large fabric none is in
+    /// the processor's caches when its event comes; these reads wait for nothing and for no other, so that the memory has come
+    /// when it is needed.
+    #[inline]
+    fn look_ahead(&self) {
+        let read = match self.queue.peek() {
+            Some(Event::Arrive(slot)) => {
+                let FrameInFlight { node, port, .. } = self.frames_in_flight[index(slot)];
+                self.nodes[index(node)].read_ahead(port)
+            }
+            Some(Event::Wake(node)) => self.nodes[index(node)].read_ahead(PortNum::MANAGEMENT),
+            _ => 0,
+        };
+        core::hint::black_box(read);
     }
 
     fn wake(&mut self, id: u32) {
@@ -278,93 +258,6 @@ impl Fabric {
         times.woken = (self.now, if at == self.now { count + 1 } else { 1 });
         self.nodes[node].tick(self.now);
         self.service(id);
-    }
-
-    fn arrive(&mut self, flight: u32) {
-        let slot = index(flight);
-        let FrameInFlight {
-            node,
-            port,
-            head,
-            tail,
-            plug_epoch,
-            what,
-            ..
-        } = self.frames_in_flight[slot];
-        let at = index(node);
-        match what {
-            FrameContents::Handed(packet, id) => {
-                self.free_slots.push(flight);
-                self.in_flight -= 1;
-                self.packet_received(at, port, weight_of(&packet.lrh), id);
-                if self.cables.is_unbroken(at, port, plug_epoch) {
-                    self.nodes[at].handed(self.now, port, (head, tail), packet);
-                    self.service(node);
-                } else {
-                    self.counters.lost += 1;
-                }
-                return;
-            }
-            FrameContents::Credits {
-                received,
-                mut packet,
-            } => {
-                self.free_slots.push(flight);
-                if self.ideal {
-                    self.cables.add_received_to(at, port, received, &mut packet);
-                }
-                if self.cables.is_unbroken(at, port, plug_epoch) {
-                    self.nodes[at].credits(self.now, port, packet);
-                    self.service(node);
-                }
-                return;
-            }
-            FrameContents::Packet(_) | FrameContents::Control { .. } => {}
-        }
-        let mut bytes = core::mem::take(&mut self.frames_in_flight[slot].bytes);
-        match what {
-            FrameContents::Packet(id) => {
-                self.in_flight -= 1;
-                self.packet_received(at, port, weight(&bytes), id);
-            }
-            FrameContents::Handed(..) | FrameContents::Credits { .. } => {}
-            FrameContents::Control { received } if self.ideal => {
-                self.cables
-                    .add_received(index(node), port, received, &mut bytes);
-            }
-            FrameContents::Control { .. } => {}
-        }
-        if self.cables.is_unbroken(index(node), port, plug_epoch) {
-            if let (Some(datagrams), Node::Host(_)) =
-                (&mut self.datagrams, &self.nodes[index(node)])
-                && let Some(what) = datagrams.at_host(self.now, node, &bytes)
-            {
-                self.tracker.report_violation(self.now, what);
-            }
-            self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
-            self.service(node);
-        } else if matches!(what, FrameContents::Packet(_)) {
-            self.counters.lost += packets_in(&bytes);
-        }
-        self.frames_in_flight[slot].bytes = bytes;
-        self.free_slots.push(flight);
-    }
-
-    /// Tells cable and checkers of a packet that comes to a port.
-    #[inline]
-    fn packet_received(
-        &mut self,
-        node: usize,
-        port: PortNum,
-        weight: (usize, u16),
-        id: Option<PacketId>,
-    ) {
-        self.cables.packet_received(node, port, weight);
-        if let Some(id) = id
-            && self.nodes[node].is_switch()
-        {
-            self.tracker.enter_switch(self.now, id);
-        }
     }
 
     /// Pulls a device until it has nothing more to send now, and notes when it is to be woken.
@@ -387,40 +280,44 @@ impl Fabric {
     }
 
     fn pull(&mut self, node: usize) {
-        let mut scratch = core::mem::take(&mut self.scratch);
         loop {
             let ready = self.nodes[node].ready(self.now);
             if ready.is_empty() {
-                break;
+                return;
             }
             let mut sent = false;
             for port in ready.iter() {
-                let mut frame = match self.hands_over {
-                    true => FrameBuf::for_handing(&mut scratch),
-                    false => FrameBuf::new(&mut scratch, usize::MAX),
-                };
-                let records = self.nodes[node].transmit(self.now, port, &mut frame);
-                self.collect_injected(node);
-                if records == 0 {
-                    continue;
-                }
-                sent = true;
-                if let Some(packet) = frame.take_credits() {
-                    self.put_credits_on_cable(node, port, packet);
-                }
-                let tail = frame.tail();
-                if !frame.as_bytes().is_empty() {
-                    self.put_on_cable(node, port, frame.as_bytes_mut(), tail);
-                }
-                if let Some(packet) = frame.handed() {
-                    self.put_handed_on_cable(node, port, packet, tail);
-                }
+                sent |= self.pull_port(node, port);
             }
             if !sent {
-                break;
+                return;
+            }
+        }
+    }
+
+    /// Lets a device fill a frame for a port and puts that on the cable. Whether there was anything.
+    fn pull_port(&mut self, node: usize, port: PortNum) -> bool {
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let mut frame = match self.hands_over {
+            true => FrameBuf::for_handing(&mut scratch),
+            false => FrameBuf::new(&mut scratch, usize::MAX),
+        };
+        let records = self.nodes[node].transmit(self.now, port, &mut frame);
+        self.collect_injected(node);
+        if records > 0 {
+            if let Some(packet) = frame.take_credits() {
+                self.put_credits_on_cable(node, port, packet);
+            }
+            let tail = frame.tail();
+            if !frame.as_bytes().is_empty() {
+                self.put_on_cable(node, port, frame.as_bytes_mut(), tail);
+            }
+            if let Some(packet) = frame.handed() {
+                self.put_handed_on_cable(node, port, packet, tail);
             }
         }
         self.scratch = scratch;
+        records > 0
     }
 
     fn schedule(&mut self, id: u32) {
@@ -499,32 +396,6 @@ impl Fabric {
             }
         }
         passage
-    }
-
-    fn schedule_arrival(
-        &mut self,
-        (node, port): (u32, PortNum),
-        (head, tail): (Time, Time),
-        bytes: &[u8],
-        what: FrameContents,
-    ) {
-        self.counters.frames += 1;
-        let slot = self.free_slots.pop().unwrap_or_else(|| {
-            self.frames_in_flight.push(FrameInFlight::default());
-            number(self.frames_in_flight.len() - 1)
-        });
-        let flight = &mut self.frames_in_flight[index(slot)];
-        flight.node = node;
-        flight.port = port;
-        flight.head = head;
-        flight.tail = tail;
-        flight.plug_epoch = self.cables.plug_epoch(index(node), port);
-        flight.what = what;
-        if !bytes.is_empty() {
-            flight.bytes.clear();
-            flight.bytes.extend_from_slice(bytes);
-        }
-        self.queue.push(head, Event::Arrive(slot));
     }
 
     /// Schedules what the plan of faults holds, from `start` on.

@@ -96,6 +96,8 @@ pub(crate) struct Paced {
     draw: Draw,
     interval_ps: u64,
     next_ps: u128,
+    /// The moment of that.
+    next_at: Time,
     /// No packet is generated from then on.
     ends: Time,
     bytes: u16,
@@ -113,26 +115,34 @@ impl Paced {
         flow: u32,
     ) -> Self {
         let phase = draw.phase(interval_ps);
-        Self {
+        let mut paced = Self {
             draw,
             interval_ps: interval_ps.max(1),
             next_ps: u128::from(start.0) * 1000 + u128::from(phase),
+            next_at: Time::NEVER,
             ends,
             bytes,
             flow,
-        }
+        };
+        paced.look_ahead();
+        paced
+    }
+
+    fn look_ahead(&mut self) {
+        let at = u64::try_from(self.next_ps.div_ceil(1000)).map_or(Time::NEVER, Time);
+        self.next_at = if at < self.ends { at } else { Time::NEVER };
     }
 
     #[inline]
     fn next_at(&self) -> Time {
-        let at = u64::try_from(self.next_ps.div_ceil(1000)).map_or(Time::NEVER, Time);
-        if at < self.ends { at } else { Time::NEVER }
+        self.next_at
     }
 
     #[inline]
     fn next(&mut self) -> QueuedSend {
         let generated = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
+        self.look_ahead();
         let (to, sl) = self.draw.next();
         let address = AddressVector {
             to: Destination::Host(to),

@@ -158,6 +158,17 @@ impl Node {
         }
     }
 
+    /// Reads what a packet needs at a port, or of the device where no port is given, so that it is in the processor's caches; what
+    /// is read means nothing.
+    #[inline]
+    pub(crate) fn read_ahead(&self, port: PortNum) -> u64 {
+        match self {
+            Self::Switch(switch) => switch.read_ahead(port),
+            Self::TrafficHost(host) => host.port().read_ahead(),
+            Self::Host(_) => 0,
+        }
+    }
+
     pub(crate) fn carrier(&mut self, now: Time, port: PortNum, up: bool) {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Carrier { port, up }),

@@ -1,7 +1,6 @@
 //! From a topology and its tables to a fabric that carries data: devices are built, then the fabric
 //! brings itself up (`fabric::configure`).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use routing::{RoutingError, Tables};
@@ -106,11 +105,5 @@ pub(crate) fn build(
     fabric.tracker.set_groups(Arc::clone(&extra_tables.groups));
     fabric.extra_tables = Arc::new(extra_tables);
     fabric.bring_up()?;
-    let mut tables = BTreeSet::new();
-    for node in &mut fabric.nodes {
-        if let Node::Switch(switch) = node {
-            switch.share_memory(&mut tables);
-        }
-    }
     Ok(fabric)
 }

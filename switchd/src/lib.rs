@@ -26,6 +26,7 @@ mod plane;
 mod ports;
 mod switch;
 mod tables;
+mod timers;
 
 pub use config::{SwitchConfig, SwitchError, Timing};
 pub use switch::{Command, Event, Switch};

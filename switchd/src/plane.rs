@@ -1,18 +1,19 @@
 //! The state of the dataplane: ports, tables, and the queues between them.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use link::{
     Counts, Deadline, DeadlineCause, LinkCommand, Packet, Pool, Port, PortConfig, PortSet, Time,
 };
 use mad::sma::Identity;
 use wire::attr::NodeType;
+use wire::convert::u64_of;
 use wire::{Lid, LinkRate, Lmc, PortNum, Vl};
 
 use crate::partitions::Partitions;
 use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
+use crate::timers::Timers;
 use crate::{SwitchConfig, SwitchError, Timing};
 
 /// A virtual lane of a port.
@@ -34,51 +35,43 @@ pub(crate) enum Head {
     Timed,
 }
 
-/// A timed event of an input VL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Due {
-    /// The look-up of its head is complete.
-    Routed,
-    /// The packet that left it has passed the crossbar: this many blocks are free.
-    Through(u16),
-}
-
 /// The dataplane of a switch.
-/// The fields are in memory in order of how often packets need them.
+///
+/// The fields are in memory in order of how often packets need them: a visit to a switch touches the first few cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Plane {
     /// External ports: port n at n - 1.
     pub(crate) ports: Ports,
-    /// Data VLs of every port.
-    vls: usize,
     /// By [`Plane::index`]: the state of the head of an input VL.
     pub(crate) heads: Box<[Head]>,
-    pub(crate) timers: BinaryHeap<Reverse<(Time, PortVl, Due)>>,
-    pub(crate) timing: Timing,
-    pub(crate) linear: LinearTable,
-    /// The ports that a row of the multicast table can name: those that the switch has.
-    pub(crate) external_ports: PortSet,
-    /// First LID of port 0.
-    pub(crate) lid: Lid,
-    /// There are `2^lmc` of them; 0 unless it is an enhanced port 0.
-    pub(crate) lmc: Lmc,
+    pub(crate) timers: Timers,
     /// By port: the output VLs with a queue of input VLs.
     pub(crate) waiting_vls: Box<[u16]>,
-    /// The ports with such a VL.
-    pub(crate) waiting_ports: PortSet,
-    /// By [`Plane::index`] of the output VL: the input VLs whose head waits for room, in order of
-    /// arrival. Each holds an input VL once at most.
-    pub(crate) queues: Box<[VecDeque<PortVl>]>,
+    /// Data VLs of every port.
+    vls: usize,
+    pub(crate) timing: Timing,
+    pub(crate) linear: LinearTable,
     /// Packets for port 0, with the port that they came in on.
     pub(crate) inbox: VecDeque<(PortNum, Packet)>,
     /// Responses of port 0 on data VLs that found no room yet.
     pub(crate) replies: VecDeque<(PortNum, Packet)>,
+    /// The ports with VLs in `waiting_vls`.
+    pub(crate) waiting_ports: PortSet,
+    pub(crate) partitions: Partitions,
+    /// First LID of port 0.
+    pub(crate) lid: Lid,
+    /// There are `2^lmc` of them; 0 unless it is an enhanced port 0.
+    pub(crate) lmc: Lmc,
     pub(crate) pool: Pool,
+    /// By [`Plane::index`] of the output VL: the input VLs whose head waits for room, in order of
+    /// arrival. Each holds an input VL once at most.
+    pub(crate) queues: Box<[VecDeque<PortVl>]>,
     /// By [`Plane::index`], of a multicast head: the ports that are still to get their copy.
     pub(crate) pending_copies: Box<[PortSet]>,
+    /// The ports that a row of the multicast table can name: those that the switch has.
+    pub(crate) external_ports: PortSet,
     pub(crate) multicast: MulticastTable,
-    pub(crate) partitions: Partitions,
     /// A command of the agent that takes a link down. The response to it leaves first.
     pub(crate) link_command: Option<(PortNum, LinkCommand)>,
     pub(crate) identity: Identity,
@@ -141,7 +134,7 @@ impl Plane {
             queues: vec![VecDeque::new(); data_vls].into_boxed_slice(),
             waiting_vls: vec![0; ports.len()].into_boxed_slice(),
             waiting_ports: PortSet::EMPTY,
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
             inbox: VecDeque::new(),
             copies_made: 0,
             replicated: 0,
@@ -155,6 +148,24 @@ impl Plane {
     #[inline]
     pub(crate) fn index(&self, port_vl: PortVl) -> usize {
         (port_vl.port.index() - 1) * self.vls + port_vl.vl.index()
+    }
+
+    /// Reads what a packet needs of the plane and of a port, see [`Switch::read_ahead`](crate::Switch::read_ahead).
+    #[inline]
+    pub(crate) fn read_ahead(&self, number: PortNum) -> u64 {
+        let waiting = u64::from(self.timing.crossbar_ps_per_byte > 0)
+            ^ u64_of(self.inbox.len())
+            ^ u64_of(self.replies.len())
+            ^ u64::from(self.waiting_ports.is_empty())
+            ^ u64::from(self.lid.get())
+            ^ u64_of(self.pool.handles());
+        let timed = self.timers.next();
+        let number = match number {
+            PortNum::MANAGEMENT => timed.map_or(number, |(_, from, _)| from.port),
+            number => number,
+        };
+        let head = self.heads.first().is_some_and(|&head| head == Head::Free);
+        waiting ^ u64::from(head) ^ self.ports.read_ahead(number)
     }
 
     /// An external port, if there is one of this number.
@@ -172,8 +183,7 @@ impl Plane {
     /// When something is due; [`Time::NEVER`] if nothing is.
     #[inline]
     pub(crate) fn due_at(&self) -> Time {
-        let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
-        timer.map_or(self.ports.due_at(), |at| at.min(self.ports.due_at()))
+        self.ports.due_at().min(self.timers.next_at())
     }
 
     /// Carries out the agent's command that takes a link down, once the response has left.
@@ -187,13 +197,10 @@ impl Plane {
     }
 
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        let timer = self
-            .timers
-            .peek()
-            .map(|Reverse((at, port_vl, _))| Deadline {
-                at: *at,
-                cause: DeadlineCause::Crossbar(port_vl.port),
-            });
+        let timer = self.timers.next().map(|(at, port_vl, _)| Deadline {
+            at,
+            cause: DeadlineCause::Crossbar(port_vl.port),
+        });
         let limit = timer.map_or(Time::NEVER, |timer| timer.at);
         self.ports.deadline_before(limit).or(timer)
     }

@@ -9,51 +9,56 @@ use std::ops::{Deref, Index, IndexMut};
 
 use link::{Deadline, Port, PortSet, Time};
 use wire::PortNum;
+use wire::convert::usize_of;
 
-/// Ports of one block, whose earliest times are cached.
+/// Ports of one block, whose earliest time is cached.
 const BLOCK: usize = 8;
+/// Ports that were touched are kept in one word if their numbers are below.
+const WORD: usize = 64;
 
-/// A time of each port of a block.
-type Times = [Time; BLOCK];
-
-/// The times of the ports of one block: those with the numbers `8 n ..`.
+/// When the ports of one block, those with the numbers `8 n ..`, are next to be looked at.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Block {
-    /// From when on each has something to send.
-    ready: Times,
     /// When each needs a tick.
-    due: Times,
-    /// The earliest of each.
-    ready_first: Time,
+    due: [Time; BLOCK],
+    /// From when on each has something to send.
+    ready: [Time; BLOCK],
+    /// The earliest tick.
     due_first: Time,
 }
 
 const IDLE: Block = Block {
-    ready: [Time::NEVER; BLOCK],
     due: [Time::NEVER; BLOCK],
-    ready_first: Time::NEVER,
+    ready: [Time::NEVER; BLOCK],
     due_first: Time::NEVER,
 };
 
-/// Sets one of `times`, whose earliest is `first`. Whether that has changed.
+impl Block {
+    /// Sets when a port needs a tick. Whether the earliest of the block has changed.
+    #[inline]
+    fn set_due(&mut self, place: usize, at: Time) -> bool {
+        let before = core::mem::replace(&mut self.due[place], at);
+        if at == before || (at > self.due_first && before > self.due_first) {
+            return false;
+        }
+        if at <= self.due_first {
+            self.due_first = at;
+            return true;
+        }
+        let first = earliest(&self.due);
+        core::mem::replace(&mut self.due_first, first) != first
+    }
+}
+
 #[inline]
-fn set(times: &mut Times, first: &mut Time, place: usize, at: Time) -> bool {
-    let before = core::mem::replace(&mut times[place], at);
-    if at == before || (at > *first && before > *first) {
-        return false;
-    }
-    if at <= *first {
-        *first = at;
-        return true;
-    }
-    let earlier = times.iter().fold(Time::NEVER, |first, &at| first.min(at));
-    core::mem::replace(first, earlier) != earlier
+fn earliest(times: &[Time; BLOCK]) -> Time {
+    times.iter().fold(Time::NEVER, |first, &at| first.min(at))
 }
 
 /// The places of the times that have come.
 #[inline]
-fn come(times: &Times, now: Time) -> u8 {
+fn come(times: &[Time; BLOCK], now: Time) -> u8 {
     let mut places = 0;
     for (place, &at) in times.iter().enumerate() {
         places |= u8::from(at <= now) << place;
@@ -63,27 +68,38 @@ fn come(times: &Times, now: Time) -> u8 {
 
 /// External ports: port n at n - 1.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Ports {
     ports: Box<[Port]>,
-    times: Box<[Block]>,
-    /// The earliest times of all.
-    ready_first: Time,
+    /// Borrowed for change since the last refresh, of those with numbers below [`WORD`]: a bit each.
+    touched: u64,
+    /// When the next of all needs a tick.
     due_first: Time,
-    /// Borrowed for change since the last refresh.
-    touched: PortSet,
+    /// No other port than `ready` has something to send before.
+    ready_later: Time,
+    blocks: Box<[Block]>,
+    /// Those that had something to send when that was last computed.
+    ready: PortSet,
+    /// As `touched`, of the other ports, and whether there are any.
+    touched_beyond: PortSet,
+    has_touched_beyond: bool,
 }
 
 impl Ports {
     /// Ports with the numbers from 1 on.
     pub(crate) fn new(ports: Vec<Port>) -> Self {
         let mut all = Self {
-            touched: ports.iter().map(Port::number).collect(),
-            times: vec![IDLE; ports.len() / BLOCK + 1].into_boxed_slice(),
-            ready_first: Time::NEVER,
+            touched: 0,
             due_first: Time::NEVER,
+            ready_later: Time::NEVER,
+            blocks: vec![IDLE; ports.len() / BLOCK + 1].into_boxed_slice(),
+            ready: PortSet::EMPTY,
+            touched_beyond: PortSet::EMPTY,
+            has_touched_beyond: false,
             ports: ports.into_boxed_slice(),
         };
-        all.refresh();
+        (0..all.ports.len()).for_each(|at| all.touch(at));
+        all.refresh(Time::ZERO);
         all
     }
 
@@ -101,66 +117,129 @@ impl Ports {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Port> {
-        let port = self.ports.get_mut(at)?;
-        self.touched.insert(port.number());
-        Some(port)
+        if at >= self.ports.len() {
+            return None;
+        }
+        self.touch(at);
+        self.ports.get_mut(at)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
-        let touched = &mut self.touched;
-        self.ports
-            .iter_mut()
-            .inspect(|port| touched.insert(port.number()))
+        (0..self.ports.len()).for_each(|at| self.touch(at));
+        self.ports.iter_mut()
     }
 
-    /// Those of the ports that may have changed since the last refresh that have events.
+    /// Notes that the port at `at` is borrowed for change.
     #[inline]
+    fn touch(&mut self, at: usize) {
+        let number = at + 1;
+        if number < WORD {
+            self.touched |= 1 << number;
+        } else if let Some(port) = self.ports.get(at) {
+            self.touched_beyond.insert(port.number());
+            self.has_touched_beyond = true;
+        }
+    }
+
+    /// Whether one of the ports that may have changed since the last refresh has events.
+    #[inline]
+    pub(crate) fn have_events(&self) -> bool {
+        let mut touched = self.touched;
+        let mut any = false;
+        while touched != 0 {
+            any |= self.ports[first_of(touched) - 1].has_events();
+            touched &= touched - 1;
+        }
+        if self.has_touched_beyond {
+            let mut beyond = self.touched_beyond.iter();
+            any |= beyond.any(|number| self.ports[number.index() - 1].has_events());
+        }
+        any
+    }
+
+    /// Those of them that have.
     pub(crate) fn with_events(&self) -> PortSet {
-        let touched = self.touched.iter();
-        let with_events = touched.filter(|number| self.ports[number.index() - 1].has_events());
-        with_events.collect()
+        let with_events = self.ports.iter().filter(|port| port.has_events());
+        with_events.map(Port::number).collect()
     }
 
     /// Computes anew when the touched ports are ready and due.
     #[inline]
-    pub(crate) fn refresh(&mut self) {
-        for number in core::mem::take(&mut self.touched).iter() {
-            let at = number.index();
-            let polled = self.ports[at - 1].poll_times();
-            let (block, place) = (&mut self.times[at / BLOCK], at % BLOCK);
-            if set(
-                &mut block.ready,
-                &mut block.ready_first,
-                place,
-                polled.ready_at,
-            ) {
-                self.ready_first = self.first_of(|block| block.ready_first);
+    pub(crate) fn refresh(&mut self, now: Time) {
+        let mut touched = core::mem::take(&mut self.touched);
+        while touched != 0 {
+            self.refresh_one(now, first_of(touched));
+            touched &= touched - 1;
+        }
+        if core::mem::take(&mut self.has_touched_beyond) {
+            for number in core::mem::take(&mut self.touched_beyond).iter() {
+                self.refresh_one(now, number.index());
             }
-            let block = &mut self.times[at / BLOCK];
-            if set(&mut block.due, &mut block.due_first, place, polled.due_at) {
-                self.due_first = self.first_of(|block| block.due_first);
-            }
+        }
+        if self.ready_later <= now {
+            self.look_at_all(now);
         }
     }
 
     #[inline]
-    fn first_of(&self, first: impl Fn(&Block) -> Time) -> Time {
-        let firsts = self.times.iter().map(first);
-        firsts.fold(Time::NEVER, Time::min)
+    fn refresh_one(&mut self, now: Time, number: usize) {
+        let port = &self.ports[number - 1];
+        let polled = port.poll_times();
+        let block = &mut self.blocks[number / BLOCK];
+        let place = number % BLOCK;
+        let is_ready = polled.ready_at <= now;
+        if block.ready[place] == polled.ready_at && block.due[place] == polled.due_at && !is_ready {
+            return;
+        }
+        block.ready[place] = polled.ready_at;
+        if polled.ready_at <= now {
+            self.ready.insert(port.number());
+        } else {
+            self.ready.remove(port.number());
+            self.ready_later = self.ready_later.min(polled.ready_at);
+        }
+        if block.set_due(number % BLOCK, polled.due_at) {
+            let firsts = self.blocks.iter().map(|block| block.due_first);
+            self.due_first = firsts.fold(Time::NEVER, Time::min);
+        }
+    }
+
+    /// Computes anew which ports are ready: the time of one that was not may have come.
+    #[cold]
+    fn look_at_all(&mut self, now: Time) {
+        self.ready = self.ready_by(now);
+        let times = self.blocks.iter().flat_map(|block| block.ready);
+        let later = times.filter(|&at| at > now);
+        self.ready_later = later.fold(Time::NEVER, Time::min);
+    }
+
+    /// The ports whose time to send has come.
+    fn ready_by(&self, now: Time) -> PortSet {
+        let mut ports = PortSet::EMPTY;
+        for (block, number) in self.blocks.iter().zip((0u8..).step_by(BLOCK)) {
+            ports.insert_eight(PortNum::new(number), come(&block.ready, now));
+        }
+        ports
     }
 
     /// The ports that have something to send.
     #[inline]
     pub(crate) fn ready(&self, now: Time) -> PortSet {
-        let mut ports = PortSet::EMPTY;
-        if self.ready_first <= now {
-            for (block, number) in self.times.iter().zip((0u8..).step_by(BLOCK)) {
-                if block.ready_first <= now {
-                    ports.insert_eight(PortNum::new(number), come(&block.ready, now));
-                }
-            }
+        if self.ready_later <= now {
+            return self.ready_by(now);
         }
-        ports
+        self.ready
+    }
+
+    /// Reads what a packet needs of a port, see [`Switch::read_ahead`](crate::Switch::read_ahead).
+    #[inline]
+    pub(crate) fn read_ahead(&self, number: PortNum) -> u64 {
+        let times = &self.blocks[number.index() / BLOCK];
+        let port = self.by_number(number).map_or(0, Port::read_ahead);
+        port ^ times.due_first.0
+            ^ times.ready[0].0
+            ^ times.due[0].0
+            ^ u64::from(self.ready.is_empty())
     }
 
     /// The ports that need a tick.
@@ -168,7 +247,7 @@ impl Ports {
     pub(crate) fn due(&self, now: Time) -> PortSet {
         let mut ports = PortSet::EMPTY;
         if self.due_first <= now {
-            for (block, number) in self.times.iter().zip((0u8..).step_by(BLOCK)) {
+            for (block, number) in self.blocks.iter().zip((0u8..).step_by(BLOCK)) {
                 if block.due_first <= now {
                     ports.insert_eight(PortNum::new(number), come(&block.due, now));
                 }
@@ -189,10 +268,16 @@ impl Ports {
         if first >= limit {
             return None;
         }
-        let mut times = self.times.iter().flat_map(|block| block.due);
+        let mut times = self.blocks.iter().flat_map(|block| block.due);
         let number = times.position(|at| at == first)?;
         self.ports.get(number.checked_sub(1)?)?.deadline()
     }
+}
+
+/// The number of the lowest bit of a word that is not 0.
+#[inline]
+fn first_of(word: u64) -> usize {
+    usize_of(word.trailing_zeros())
 }
 
 impl Deref for Ports {
@@ -216,9 +301,8 @@ impl Index<usize> for Ports {
 impl IndexMut<usize> for Ports {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Port {
-        let port = &mut self.ports[at];
-        self.touched.insert(port.number());
-        port
+        self.touch(at);
+        &mut self.ports[at]
     }
 }
 

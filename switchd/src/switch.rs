@@ -44,10 +44,11 @@ pub enum Event {
 
 /// An InfiniBand switch without IO.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Switch {
-    pub(crate) plane: Plane,
     /// When the next trap goes out, or counters are sampled.
     trap_at: Time,
+    pub(crate) plane: Plane,
     pub(crate) management: Management,
     events: VecDeque<Event>,
 }
@@ -65,7 +66,7 @@ impl Switch {
             let settings = management.sma.settings(number);
             plane.configure(Time::ZERO, number, &settings);
         }
-        plane.ports.refresh();
+        plane.ports.refresh(Time::ZERO);
         Ok(Self {
             plane,
             trap_at: Time::NEVER,
@@ -75,6 +76,7 @@ impl Switch {
     }
 
     /// One of the external ports, for tests and the simulator's statistics.
+    #[inline]
     #[must_use]
     pub fn port(&self, number: PortNum) -> Option<&link::Port> {
         self.plane.port(number)
@@ -109,7 +111,15 @@ impl Switch {
         for port in self.plane.ports.iter_mut() {
             port.release_memory();
         }
-        self.plane.ports.refresh();
+        self.plane.ports.refresh(Time::ZERO);
+    }
+
+    /// Reads what a packet needs of the switch and of one of its ports, so that it is in the processor's caches when the packet
+    /// comes: for the simulator, whose switches are many. What is read means nothing.
+    #[inline]
+    #[must_use]
+    pub fn read_ahead(&self, number: PortNum) -> u64 {
+        self.trap_at.0 ^ self.plane.read_ahead(number)
     }
 
     /// Bytes that packet memory has grown to.
@@ -189,6 +199,21 @@ impl Switch {
 
     /// Handles events of the touched ports, and sends traps that are due.
     fn poll_ports(&mut self, now: Time) {
+        if self.plane.ports.have_events() {
+            self.take_events(now);
+        }
+        while let Some((count, packet)) = self.plane.partitions.take_stopped() {
+            self.management.sma.p_key_blocked(now, count, &packet);
+            self.trap_at = self.management.trap_at();
+        }
+        if self.trap_at <= now {
+            self.management.send_traps(now, &mut self.plane);
+            self.trap_at = self.management.trap_at();
+        }
+    }
+
+    #[cold]
+    fn take_events(&mut self, now: Time) {
         let mut trap = false;
         for number in self.plane.ports.with_events().iter() {
             let at = number.index() - 1;
@@ -198,14 +223,6 @@ impl Switch {
         }
         if trap {
             self.management.sma.link_changed(now);
-            self.trap_at = self.management.trap_at();
-        }
-        while let Some((count, packet)) = self.plane.partitions.take_stopped() {
-            self.management.sma.p_key_blocked(now, count, &packet);
-            self.trap_at = self.management.trap_at();
-        }
-        if self.trap_at <= now {
-            self.management.send_traps(now, &mut self.plane);
             self.trap_at = self.management.trap_at();
         }
     }
@@ -342,9 +359,10 @@ impl Device for Switch {
             Input::Command(command) => self.execute(now, command),
         }
         self.poll_ports(now);
-        self.plane.ports.refresh();
+        self.plane.ports.refresh(now);
     }
 
+    #[inline]
     fn ready(&self, now: Time) -> PortSet {
         self.plane.ports.ready(now)
     }
@@ -377,7 +395,7 @@ impl Device for Switch {
         if plane.ports[at].state() != state {
             self.poll_ports(now);
         }
-        self.plane.ports.refresh();
+        self.plane.ports.refresh(now);
         frame.records() - before
     }
 

@@ -195,6 +195,7 @@ impl Port {
     }
 
     /// The blocks that the peer's buffer still takes on a data VL.
+    #[inline]
     #[must_use]
     pub fn credits(&self, vl: Vl) -> u16 {
         self.vl_buffers

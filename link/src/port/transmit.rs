@@ -59,8 +59,23 @@ impl Port {
         let update_at = self.full_update_at.min(self.training.next_at());
         let mut times = PollTimes {
             ready_at: update_at,
-            due_at: update_at.min(self.training.silence_deadline()),
+            due_at: update_at.min(self.training.silence_deadline_up()),
         };
+        if self.waiting != 0 || self.management_waits {
+            times = self.poll_times_of_packets(times);
+        }
+        if self.updates_due != 0 {
+            times.ready_at = Time::ZERO;
+        }
+        if let Some((_, _, gone_at)) = self.leaving {
+            times.due_at = times.due_at.min(gone_at);
+        }
+        times
+    }
+
+    /// The same where packets wait.
+    #[inline]
+    fn poll_times_of_packets(&self, mut times: PollTimes) -> PollTimes {
         if self.has_starved_vl() {
             times.ready_at = times.ready_at.min(self.starved_update_at);
             times.due_at = times.due_at.min(self.starved_update_at);
@@ -70,12 +85,6 @@ impl Port {
             if self.pacer.is_paced() {
                 times.due_at = times.due_at.min(self.pacer.wake_at());
             }
-        }
-        if self.updates_due != 0 {
-            times.ready_at = Time::ZERO;
-        }
-        if let Some((_, _, gone_at)) = self.leaving {
-            times.due_at = times.due_at.min(gone_at);
         }
         if self.waiting != 0 && self.has_lifetimes() {
             times.due_at = times.due_at.min(self.expires_at());
@@ -108,6 +117,7 @@ impl Port {
 
     /// Puts link control that is due into a frame: the first step of [`Port::transmit`], for a
     /// device that refills the VL output queues between the packets.
+    #[inline]
     pub fn begin_frame(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
         self.settle(now);
         if self.link_down_pending && frame.push_record(RecordKind::LinkDown, 0).is_some() {
@@ -250,15 +260,16 @@ impl Port {
             PortState::Armed | PortState::Active => FlowOp::Normal,
         };
         self.updates_due |= vls;
-        for (vl, VlBuffers { input, output }) in (0u8..).zip(self.vl_buffers.iter_mut()) {
-            let bit = 1 << vl;
-            if self.updates_due & bit == 0 {
-                continue;
-            }
+        let mut vls = self.updates_due;
+        while let Some(vl) = Vl::lowest(vls) {
+            let bit = 1 << vl.get();
+            vls &= !bit;
+            let Some(VlBuffers { input, output }) = self.vl_buffers.get_mut(vl.index()) else {
+                return;
+            };
             if !frame.fits(Delimiter::LEN + wire::FlowControl::LEN) {
                 return;
             }
-            let vl = Vl::constant(vl);
             let packet = flow_control_packet(op, vl, &output.credits, &mut input.credits);
             frame.push_credits(packet);
             self.counts.details.xmit_flow_pkts += 1;
@@ -285,11 +296,14 @@ impl Port {
         (1 << self.config.vls) - 1
     }
 
+    #[inline]
     fn piggyback_vls(&self) -> u16 {
-        (0u8..)
-            .zip(self.vl_buffers.iter())
-            .filter(|(_, buffer)| buffer.input.credits.should_piggyback())
-            .fold(0, |vls, (vl, _)| vls | (1 << vl))
+        let mut vls = u16::from(self.vl_buffers[0].input.credits.should_piggyback());
+        for vl in 1..self.config.vls {
+            let buffer = &self.vl_buffers[usize::from(vl)];
+            vls |= u16::from(buffer.input.credits.should_piggyback()) << vl;
+        }
+        vls
     }
 
     /// The keep-alive after one at `now`: not later than the interval, on the grid. Each node has

@@ -48,9 +48,14 @@ impl Fabric {
         }
         self.run(self.now + LINK_UP_NS);
         let mut ready_at = self.now;
+        let mut linear_tables = BTreeSet::new();
         for id in graph.ids() {
             let at = self.configure(id)?;
             ready_at = ready_at.max(at);
+            // At once: what each needs while it is written is more than what it keeps.
+            if let Node::Switch(switch) = &mut self.nodes[id.index()] {
+                switch.share_memory(&mut linear_tables);
+            }
         }
         self.now = ready_at;
         for id in 0..number(graph.len()) {

@@ -4,7 +4,8 @@
 use link::{HandedPacket, Time};
 use wire::{Delimiter, FlowControl, Format, Lrh, PortNum};
 
-use super::{Fabric, FrameContents, weight_of};
+use super::Fabric;
+use super::flight::{FrameContents, weight_of};
 use crate::cable::{Impairment, SmpCopies, weight};
 use crate::frame::{packet_at, packets_in};
 use crate::interposer::Passage;
@@ -86,7 +87,8 @@ impl Fabric {
         self.cables.packet_sent(node, port, weight_of(&packet.lrh));
         let delay_ns = self.model.flight_ns;
         let arrival = (self.now + delay_ns, tail.max(self.now) + delay_ns);
-        self.schedule_arrival(peer, arrival, &[], FrameContents::Handed(*packet, id));
+        let from = self.cables.end_of(node, port);
+        self.schedule_arrival(from, peer, arrival, &[], FrameContents::Handed(*packet, id));
     }
 
     /// Puts flow control without bytes on the cable of a port.
@@ -108,7 +110,8 @@ impl Fabric {
         if !self.cables.loses_credit(node, port) {
             let received = self.cables.received(node, port);
             let what = FrameContents::Credits { received, packet };
-            self.schedule_arrival(peer, (at, at), &[], what);
+            let from = self.cables.end_of(node, port);
+            self.schedule_arrival(from, peer, (at, at), &[], what);
         }
     }
 
@@ -130,7 +133,9 @@ impl Fabric {
         let passage = self.pass(node, port, control);
         if passage != Passage::Never && !self.cables.loses_credit(node, port) {
             let received = self.cables.received(node, port);
-            self.schedule_arrival(peer, (at, at), control, FrameContents::Control { received });
+            let from = self.cables.end_of(node, port);
+            let what = FrameContents::Control { received };
+            self.schedule_arrival(from, peer, (at, at), control, what);
         }
     }
 
@@ -164,7 +169,8 @@ impl Fabric {
             self.cables.packet_sent(node, port, weight(packet));
             let delay_ns = self.model.flight_ns + delay_ns;
             let arrival = (self.now + delay_ns, tail.max(self.now) + delay_ns);
-            self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
+            let from = self.cables.end_of(node, port);
+            self.schedule_arrival(from, peer, arrival, packet, FrameContents::Packet(id));
         }
         self.counters.duplicated += u64::from(copies > 1);
     }

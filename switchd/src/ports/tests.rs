@@ -87,7 +87,7 @@ impl Pair {
                 port.set_head_of_queue_life_ns(Some(8_000));
                 assert_eq!(port.state(), PortState::Active);
             }
-            switch.plane.ports.refresh();
+            switch.plane.ports.refresh(now);
         }
         pair
     }
@@ -148,7 +148,7 @@ impl Pair {
             .iter()
             .filter_map(link::Port::deadline)
             .min_by_key(|due| due.at);
-        let timer = plane.timers.iter().map(|timer| timer.0.0).min();
+        let timer = plane.timers.next().map(|(at, ..)| at);
         let ports = first.map(|due| due.at);
         let trap = switch.trap_due_at();
         let earliest = [ports, timer, trap].into_iter().flatten().min();
