@@ -55,6 +55,28 @@ pub enum ParseError {
     },
 }
 
+impl ParseError {
+    /// Refuses another version of a format than the one that is understood.
+    ///
+    /// # Errors
+    /// [`ParseError::BadVersion`] if `value` is not `expected`.
+    #[inline]
+    pub(crate) const fn check_version(
+        what: &'static str,
+        value: u8,
+        expected: u8,
+    ) -> Result<(), Self> {
+        if value == expected {
+            return Ok(());
+        }
+        Err(Self::BadVersion {
+            what,
+            value,
+            expected,
+        })
+    }
+}
+
 /// Why a value could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EmitError {

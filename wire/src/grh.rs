@@ -100,13 +100,7 @@ impl Format for Grh {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         let first = u32_at(raw, 0);
-        if raw[0] >> 4 != Self::IP_VERSION {
-            return Err(ParseError::BadVersion {
-                what: Self::NAME,
-                value: raw[0] >> 4,
-                expected: Self::IP_VERSION,
-            });
-        }
+        ParseError::check_version(Self::NAME, raw[0] >> 4, Self::IP_VERSION)?;
         Ok(Self {
             tclass: (raw[0] << 4) | (raw[1] >> 4),
             flow_label: first & 0x000f_ffff,

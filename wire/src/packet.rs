@@ -39,13 +39,7 @@ impl<'a> DataPacket<'a> {
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let (lrh, _) = Lrh::parse(bytes)?;
-        if lrh.lver != Lrh::VERSION {
-            return Err(ParseError::BadVersion {
-                what: "LRH",
-                value: lrh.lver,
-                expected: Lrh::VERSION,
-            });
-        }
+        ParseError::check_version("LRH", lrh.lver, Lrh::VERSION)?;
         if lrh.pkt_len_words < Self::PKT_LEN_MIN {
             return Err(ParseError::BadValue {
                 what: "LRH:PktLen",
@@ -150,13 +144,7 @@ impl<'a> DataPacket<'a> {
             }
         };
         let (bth, rest) = Bth::parse(rest)?;
-        if bth.tver != Bth::VERSION {
-            return Err(ParseError::BadVersion {
-                what: "BTH",
-                value: bth.tver,
-                expected: Bth::VERSION,
-            });
-        }
+        ParseError::check_version("BTH", bth.tver, Bth::VERSION)?;
         let Some((content, _icrc)) = rest.split_last_chunk::<ICRC_LEN>() else {
             return Err(ParseError::Truncated {
                 what: "ICRC",

@@ -274,13 +274,7 @@ impl Format for Training {
                 computed: u32::from(computed),
             });
         }
-        if raw[0] != Self::VERSION {
-            return Err(ParseError::BadVersion {
-                what: Self::NAME,
-                value: raw[0],
-                expected: Self::VERSION,
-            });
-        }
+        ParseError::check_version(Self::NAME, raw[0], Self::VERSION)?;
         let epoch = u32_at(raw, 12);
         if epoch == 0 {
             return Err(ParseError::BadValue {

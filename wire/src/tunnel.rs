@@ -99,13 +99,7 @@ impl Format for TunnelHeader {
 
     #[inline]
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
-        if raw[0] != Self::VERSION {
-            return Err(ParseError::BadVersion {
-                what: Self::NAME,
-                value: raw[0],
-                expected: Self::VERSION,
-            });
-        }
+        ParseError::check_version(Self::NAME, raw[0], Self::VERSION)?;
         if raw[1] & !(Self::NAK | Self::SEALED) != 0 {
             return Err(ParseError::BadValue {
                 what: "protection of a tunnel",

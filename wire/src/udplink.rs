@@ -99,13 +99,7 @@ impl Format for UdpLinkHeader {
     const LEN: usize = Self::LEN;
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
-        if raw[0] != Self::VERSION {
-            return Err(ParseError::BadVersion {
-                what: Self::NAME,
-                value: raw[0],
-                expected: Self::VERSION,
-            });
-        }
+        ParseError::check_version(Self::NAME, raw[0], Self::VERSION)?;
         Ok(Self {
             sequence: Sequence(u32_at(raw, 4)),
             secret: LinkSecret(u64_at(raw, 8)),

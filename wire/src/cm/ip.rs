@@ -63,13 +63,7 @@ impl Format for IpCmHeader {
     const LEN: usize = Self::LEN;
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
-        if raw[0] >> 4 != 0 {
-            return Err(ParseError::BadVersion {
-                what: Self::NAME,
-                value: raw[0] >> 4,
-                expected: 0,
-            });
-        }
+        ParseError::check_version(Self::NAME, raw[0] >> 4, 0)?;
         let address = |at: usize| match raw[1] >> 4 {
             4 => Ok(IpAddr::V4(Ipv4Addr::from(array::<4>(raw, at + 12)))),
             6 => Ok(IpAddr::V6(Ipv6Addr::from(array::<16>(raw, at)))),
