@@ -4,84 +4,24 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod relay;
+#[path = "../toy/mod.rs"]
+mod toy;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
-use netio::dataplane::{self, Running, Settings};
 use netio::namespace::Namespace;
 use netio::transport::{
-    JobSecret, Link, LinkCounter, LinkCounters, LinkSecurity, LinkSpec, Medium, TunnelOptions,
-    TunnelPeer, TunnelSocketAt,
+    JobSecret, Link, LinkCounter, LinkSecurity, LinkSpec, Medium, TunnelOptions, TunnelPeer,
+    TunnelSocketAt,
 };
+use wire::Records;
 use wire::udplink::UdpEndpoint;
-use wire::{PortNum, Records};
 
 use relay::{Relay, Weather};
+use toy::{Event, LIMIT, Namespaces, PORT, ip, veth};
 
-const PORT: PortNum = PortNum::new(1);
 const BOTH: [LinkSecurity; 2] = [LinkSecurity::Aes128Gcm, LinkSecurity::None];
-
-/// How long anything may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A device of one port that sends the records it is given, and tells of those that come.
-#[derive(Default)]
-struct Toy {
-    waiting: VecDeque<Vec<u8>>,
-    events: VecDeque<Event>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Event {
-    Carrier(bool),
-    Records(Vec<Vec<u8>>),
-}
-
-impl Device for Toy {
-    type Command = Vec<Vec<u8>>;
-    type Event = Event;
-
-    fn handle(&mut self, _: Time, input: Input<'_, Self::Command>) {
-        match input {
-            Input::Frame { bytes, .. } => {
-                let records = Records::new(bytes).map(|record| record.unwrap().bytes.to_vec());
-                self.events.push_back(Event::Records(records.collect()));
-            }
-            Input::Carrier { up, .. } => self.events.push_back(Event::Carrier(up)),
-            Input::Command(records) => self.waiting.extend(records),
-            Input::Tick | Input::Handed { .. } | Input::Credits { .. } => {}
-        }
-    }
-
-    fn ready(&self, _: Time) -> PortSet {
-        self.waiting.front().map(|_| PORT).into_iter().collect()
-    }
-
-    fn transmit(&mut self, _: Time, _: PortNum, frame: &mut FrameBuf<'_>) -> usize {
-        let mut count = 0;
-        while let Some(record) = self.waiting.front()
-            && let Some(room) = frame.push(record.len())
-        {
-            room.copy_from_slice(record);
-            self.waiting.pop_front();
-            count += 1;
-        }
-        count
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        None
-    }
-}
 
 /// A data record whose packet has `words` words and this number; VCRC and all else are left out.
 fn record(number: u32, words: u16) -> Vec<u8> {
@@ -104,69 +44,44 @@ fn records(count: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Three namespaces in a row, that go when this goes: two machines, and one between them.
-struct Row([Namespace; 3]);
+/// Three namespaces in a row: two machines, and one between them.
+struct Row(Namespaces<3>);
 
 impl Row {
     fn new(test: &str) -> Self {
-        assert_eq!(
-            netio::process::effective_uid(),
-            0,
-            "this test makes network namespaces and must run as root"
-        );
-        let names = ["a", "r", "b"].map(|at| format!("tunnel-{test}-{}-{at}", std::process::id()));
-        let row = Self(names.map(|name| Namespace::create(&name).unwrap()));
-        let [a, r, b] = row.0.each_ref().map(Namespace::name);
+        let row = Self(Namespaces::new(test, ["a", "r", "b"]));
+        let [a, r, b] = [0, 1, 2].map(|at| row.at(at).name());
         for (end, peer, number) in [(a, "ra", 1), (b, "rb", 2)] {
-            ip(&[
-                "link", "add", "p1", "mtu", "1500", "netns", end, "type", "veth", "peer", "name",
-                peer, "mtu", "1500", "netns", r,
-            ]);
-            let [own, gate] = [2, 1].map(|host| format!("10.77.{number}.{host}/24"));
+            veth("1500", [end, "p1"], [r, peer]);
+            let gate = format!("10.77.{number}.1");
+            let [own, other] = [2, 1].map(|host| format!("10.77.{number}.{host}/24"));
             ip(&["-n", end, "addr", "add", &own, "dev", "p1"]);
-            ip(&["-n", r, "addr", "add", &gate, "dev", peer]);
-            ip(&["-n", end, "link", "set", "p1", "up"]);
-            ip(&["-n", r, "link", "set", peer, "up"]);
-            ip(&[
-                "-n",
-                end,
-                "route",
-                "add",
-                "default",
-                "via",
-                &gate[..gate.len() - 3],
-            ]);
+            ip(&["-n", r, "addr", "add", &other, "dev", peer]);
+            ip(&["-n", end, "route", "add", "default", "via", &gate]);
         }
         row
     }
 
+    fn at(&self, place: usize) -> &Namespace {
+        &self.0.0[place]
+    }
+
     /// The machine between routes, besides what a relay does.
     fn route(&self) {
-        let on = self.0[1].run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"));
+        let on = self
+            .at(1)
+            .run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"));
         on.unwrap().unwrap();
     }
-}
-
-impl Drop for Row {
-    fn drop(&mut self) {
-        for namespace in &self.0 {
-            let _ = Namespace::delete(namespace.name());
-        }
-    }
-}
-
-fn ip(arguments: &[&str]) {
-    let output = Command::new("ip").args(arguments).output().unwrap();
-    assert!(output.status.success(), "ip {arguments:?}: {output:?}");
 }
 
 fn address(side: usize, host: u8) -> SocketAddr {
     SocketAddr::from(([10, 77, [1, 2][side], host], 0))
 }
 
+/// An end of a tunnel.
 struct End {
-    running: Running<Vec<Vec<u8>>, Event>,
-    counters: Arc<LinkCounters>,
+    toy: toy::End,
     endpoint: UdpEndpoint,
 }
 
@@ -180,22 +95,9 @@ impl End {
             security,
             mtu: None,
         };
-        let settings = Settings {
-            name: "toy".to_owned(),
-            frame_packets: usize::from(u16::MAX),
-        };
-        let link = namespace
-            .run(|| Link::open(&spec, options))
-            .unwrap()
-            .unwrap();
-        let counters = Arc::clone(link.counters());
-        let endpoint = link.endpoint().unwrap();
-        let running = dataplane::spawn(settings, vec![link], Toy::default).unwrap();
-        Self {
-            running,
-            counters,
-            endpoint,
-        }
+        let open = || Link::open(&spec, options).unwrap();
+        let (toy, endpoint) = toy::End::start(namespace, open, |link| link.endpoint().unwrap());
+        Self { toy, endpoint }
     }
 
     /// The peer is `peer`, reached at `at`.
@@ -205,22 +107,18 @@ impl End {
             ..peer.endpoint
         };
         let secret = JobSecret::new([3; 32]).cable("a:1");
-        let handle = &self.running.handle;
+        let handle = &self.toy.running.handle;
         handle
             .connect_tunnel(PORT, TunnelPeer { end, secret })
             .unwrap();
     }
 
     async fn next(&mut self) -> Event {
-        tokio::time::timeout(LIMIT, self.running.events.next())
-            .await
-            .expect("an event in time")
-            .unwrap()
-            .expect("the thread lives")
+        self.toy.next().await
     }
 
     fn send(&self, records: &[Vec<u8>]) {
-        self.running.handle.command(records.to_vec()).unwrap();
+        self.toy.send(records);
     }
 
     /// Waits for these records and no others, in this order.
@@ -228,9 +126,10 @@ impl End {
         let mut received = 0;
         while received < expected.len() {
             match self.next().await {
-                Event::Records(records) => {
-                    for record in records {
-                        assert_eq!(record, expected[received][4..], "record {received}");
+                Event::Frame(frame) => {
+                    for record in Records::new(&frame) {
+                        let record = record.unwrap();
+                        assert_eq!(record.bytes, &expected[received][4..], "record {received}");
                         received += 1;
                     }
                 }
@@ -240,23 +139,21 @@ impl End {
     }
 
     fn count(&self, counter: LinkCounter) -> u64 {
-        self.counters.get(counter)
+        self.toy.counters.get(counter)
     }
 
     fn told(&self) -> Vec<(&'static str, u64)> {
-        self.counters.nonzero().collect()
+        self.toy.counters.nonzero().collect()
     }
 
-    async fn stop(mut self) {
-        self.running.handle.stop().unwrap();
-        while self.running.events.next().await.unwrap().is_some() {}
-        self.running.thread.join().unwrap();
+    async fn stop(self) {
+        self.toy.stop().await;
     }
 }
 
 /// Both ends, connected by way of `relay`, or else to each other.
 async fn pair(row: &Row, security: LinkSecurity, relay: Option<&Relay>) -> [End; 2] {
-    let start = |side| End::start(&row.0[2 * side], side, security);
+    let start = |side| End::start(row.at(2 * side), side, security);
     let mut ends = [start(0), start(1)];
     for side in 0..2 {
         let at = match relay {
@@ -330,11 +227,11 @@ async fn a_path_that_becomes_shorter_is_followed_and_one_that_becomes_longer_aga
     let all = records(700);
     exchange(&mut ends, &all).await;
     // First at the end itself, then on the way, of which routers tell by ICMP.
-    ip(&["-n", row.0[0].name(), "link", "set", "p1", "mtu", "900"]);
+    ip(&["-n", row.at(0).name(), "link", "set", "p1", "mtu", "900"]);
     exchange(&mut ends, &all).await;
     assert!(ends[0].count(LinkCounter::TunnelPathChanges) >= 1);
-    ip(&["-n", row.0[0].name(), "link", "set", "p1", "mtu", "1500"]);
-    ip(&["-n", row.0[1].name(), "link", "set", "rb", "mtu", "700"]);
+    ip(&["-n", row.at(0).name(), "link", "set", "p1", "mtu", "1500"]);
+    ip(&["-n", row.at(1).name(), "link", "set", "rb", "mtu", "700"]);
     exchange(&mut ends, &all).await;
     let counted = ends.each_ref().map(End::told);
     assert!(
@@ -349,7 +246,7 @@ async fn a_path_that_becomes_shorter_is_followed_and_one_that_becomes_longer_aga
 async fn whatever_the_network_loses_reorders_repeats_and_damages_all_comes_and_all_is_counted() {
     let row = Row::new("weather");
     for (seed, security) in (1..).zip(BOTH) {
-        let relay = Relay::start(&row.0[1], [address(0, 1), address(1, 1)], seed);
+        let relay = Relay::start(row.at(1), [address(0, 1), address(1, 1)], seed);
         let mut ends = pair(&row, security, Some(&relay)).await;
         let damaged = if security == LinkSecurity::None {
             0
@@ -400,7 +297,7 @@ async fn whatever_the_network_loses_reorders_repeats_and_damages_all_comes_and_a
 async fn who_sends_from_the_address_of_the_peer_changes_nothing_and_is_counted() {
     let row = Row::new("hostile");
     for (seed, security) in (5..).zip(BOTH) {
-        let relay = Relay::start(&row.0[1], [address(0, 1), address(1, 1)], seed);
+        let relay = Relay::start(row.at(1), [address(0, 1), address(1, 1)], seed);
         let mut ends = pair(&row, security, Some(&relay)).await;
         relay.set_weather(Weather {
             replayed: 200,
@@ -454,14 +351,14 @@ async fn who_sends_from_the_address_of_the_peer_changes_nothing_and_is_counted()
 #[tokio::test]
 async fn another_life_of_the_peer_begins_anew_and_what_the_earlier_one_has_sent_is_refused() {
     let row = Row::new("life");
-    let relay = Relay::start(&row.0[1], [address(0, 1), address(1, 1)], 9);
+    let relay = Relay::start(row.at(1), [address(0, 1), address(1, 1)], 9);
     let [mut one, other] = pair(&row, LinkSecurity::Aes128Gcm, Some(&relay)).await;
     other.send(&records(3));
     one.receives(&records(3)).await;
     other.stop().await;
     // It has no answer, and goes on sending.
     one.send(&records(2000));
-    let mut again = End::start(&row.0[2], 1, LinkSecurity::Aes128Gcm);
+    let mut again = End::start(row.at(2), 1, LinkSecurity::Aes128Gcm);
     relay.set_end(1, again.endpoint.address);
     again.connect(&one, relay.address(1));
     assert_eq!(again.next().await, Event::Carrier(true));
