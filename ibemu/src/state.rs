@@ -2,30 +2,23 @@
 //! finds there what to remove whatever happens to `up`.
 
 mod device;
+mod file;
+mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
-use netio::transport::Transport;
 use serde::{Deserialize, Serialize};
-use topologies::Graph;
 use wire::Guid;
 use wire::convert::saturate;
 
-use crate::adapters::AdapterNames;
 use crate::addresses::{self, HostAddress};
-use crate::cli::{Sm, Up};
-use crate::dir::{self, FabricDir};
-use crate::names::{self, CONTROLLERS, FabricName};
+use crate::cli::Up;
+use crate::names::{CONTROLLERS, FabricName};
 use crate::net;
 use crate::process::ProcessRecord;
 pub use device::{HardwareState, Kind, NodeState};
-use device::{device, further_ports, number_adapters};
-
-/// The version of the file's layout.
-const VERSION: u32 = 4;
 
 /// The stage of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,9 +47,6 @@ pub struct SmNode {
     /// Its priority among subnet managers, 0..=15.
     pub priority: u8,
 }
-
-/// The priority of the first controller; each further one has one less, where `--sm-node` names none.
-const FIRST_PRIORITY: u8 = 8;
 
 /// One fabric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -101,223 +91,9 @@ const SILENCE_MS: u32 = 1000;
 const M_KEY_PROTECTION: u8 = 1;
 
 impl FabricState {
-    /// Plans the fabric: names everything, creates nothing.
-    ///
-    /// # Errors
-    /// If the graph cannot run as processes, or the subnet manager's host is not one of its hosts.
-    pub fn plan(
-        fabric: &FabricName,
-        graph: &Graph,
-        topology: String,
-        options: &Up,
-        up: ProcessRecord,
-    ) -> Result<Self> {
-        let handles = names::handles(graph.ids().map(|id| graph.node(id).name.as_str()));
-        let mut nodes: Vec<NodeState> = graph
-            .ids()
-            .zip(handles)
-            .map(|(id, handle)| device(graph, id, handle, AdapterNames(&options.adapter_names)))
-            .collect();
-        let links = graph
-            .links()
-            .map(|ends| {
-                <[_; 2]>::from(ends).map(|end| End {
-                    node: end.node.index(),
-                    port: end.port.get(),
-                })
-            })
-            .collect();
-        let hosts = number_adapters(&mut nodes);
-        let namespaces = match options.transport {
-            Transport::Veth => hosts.iter().map(|host| fabric.namespace(host)).collect(),
-            Transport::Udp | Transport::Shm | Transport::Tunnel => Vec::new(),
-        };
-        nodes.extend(further_ports(graph, &nodes));
-        let mut state = Self {
-            version: VERSION,
-            fabric: fabric.clone(),
-            stage: Stage::Creating,
-            up,
-            topology,
-            options: options.clone(),
-            nodes,
-            links,
-            sm_nodes: Vec::new(),
-            namespaces,
-            tunnels: BTreeSet::new(),
-            addresses: OnceLock::new(),
-        };
-        state.tunnels = state.choose_tunnels()?;
-        state.sm_nodes = state.choose_sm_nodes()?;
-        Ok(state)
-    }
-
-    fn choose_sm_nodes(&self) -> Result<Vec<SmNode>> {
-        if self.options.sm == Sm::None {
-            return Ok(Vec::new());
-        }
-        let Some(text) = &self.options.sm_node else {
-            let real = self.real_hosts().next().or_else(|| self.hosts().next());
-            let first = real.context(
-                "the topology has no host with a cable that a subnet manager could run beside; use --sm none",
-            )?;
-            return Ok(vec![SmNode {
-                node: first,
-                priority: FIRST_PRIORITY,
-            }]);
-        };
-        // A node's name may hold commas and colons.
-        let names: Vec<&str> = match self.find(text) {
-            Ok(_) => vec![text],
-            Err(_) => text.split(',').collect(),
-        };
-        if names.len() > CONTROLLERS.len() {
-            bail!(
-                "--sm-node names {} hosts; at most {} controllers run",
-                names.len(),
-                CONTROLLERS.len()
-            );
-        }
-        let mut chosen: Vec<SmNode> = Vec::new();
-        for (name, default) in names.into_iter().zip((0..=FIRST_PRIORITY).rev()) {
-            let sm_node = self.sm_node(name, default)?;
-            if chosen.iter().any(|other| other.node == sm_node.node) {
-                bail!("--sm-node {name}: a host has one controller");
-            }
-            chosen.push(sm_node);
-        }
-        Ok(chosen)
-    }
-
-    /// A host, with its priority if one is given: `NODE` or `NODE:PRIORITY`.
-    fn sm_node(&self, text: &str, default: u8) -> Result<SmNode> {
-        let with_priority = || {
-            let (name, priority) = text.rsplit_once(':')?;
-            let priority = priority.parse().ok().filter(|priority| *priority <= 15)?;
-            let node = self.find(name).ok()?;
-            Some(SmNode { node, priority })
-        };
-        let chosen = match self.find(text) {
-            Ok(node) => SmNode {
-                node,
-                priority: default,
-            },
-            Err(error) => with_priority().ok_or(error).with_context(|| {
-                format!("--sm-node {text}: write NODE or NODE:PRIORITY, a priority from 0 to 15")
-            })?,
-        };
-        if self.nodes[chosen.node].kind != Kind::Host {
-            bail!("--sm-node {text}: it is a switch; name a host");
-        }
-        Ok(chosen)
-    }
-
     /// The handles of the controllers, in order.
     pub fn controllers(&self) -> impl Iterator<Item = (SmNode, &'static str)> + '_ {
         self.sm_nodes.iter().copied().zip(CONTROLLERS)
-    }
-
-    /// Reads the state of the fabric in `dir`; `None` if there is none, or none that can be read.
-    ///
-    /// # Errors
-    /// If the file is there but damaged or of another version, or where it stands is not safe to use.
-    pub fn load(dir: &FabricDir) -> Result<Option<Self>> {
-        let path = dir.state();
-        let Some(directory) = dir.open()? else {
-            return Ok(None);
-        };
-        let text = match directory.read(dir::STATE) {
-            Ok(text) => text,
-            Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let state = Self::read(&text).with_context(|| format!("{} is damaged", path.display()))?;
-        Ok(Some(state))
-    }
-
-    /// The state of which [`Self::write`] has made this text.
-    ///
-    /// # Errors
-    /// If it is no such text, is of another version, or speaks of nodes that it does not name.
-    pub fn read(text: &[u8]) -> Result<Self> {
-        /// What every version has.
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
-        let Versioned { version } = serde_json::from_slice(text)?;
-        if version != VERSION {
-            bail!("it is of version {version}, this ibemu reads version {VERSION}");
-        }
-        let state: Self = serde_json::from_slice(text)?;
-        state.check()?;
-        Ok(state)
-    }
-
-    /// Checks that every position names an entry of its list.
-    fn check(&self) -> Result<()> {
-        let beside = self.sm_nodes.iter().map(|beside| beside.node);
-        let ends = self.links.iter().flatten().map(|end| end.node);
-        let nodes = self.nodes.len();
-        if let Some(node) = beside.chain(ends).find(|&node| node >= nodes) {
-            bail!("it speaks of node {node}, and has {nodes}");
-        }
-        let devices = self.nodes.iter().take_while(|node| node.device.is_none());
-        let devices = devices.count();
-        let is_further = |node: &NodeState| node.device.is_some_and(|device| device < devices);
-        let ends = self.links.iter().flatten();
-        if !self.nodes[devices..].iter().all(is_further)
-            || ends.clone().any(|end| end.node >= devices)
-        {
-            bail!(
-                "of its {nodes} nodes the first {devices} are devices, and a further port or a cable is of none of them"
-            );
-        }
-        if self.sm_nodes.len() > CONTROLLERS.len() {
-            let controllers = self.sm_nodes.len();
-            bail!(
-                "it has {controllers} controllers; there are {} at most",
-                CONTROLLERS.len()
-            );
-        }
-        Ok(())
-    }
-
-    /// The text of `fabric.json`.
-    ///
-    /// # Errors
-    /// If it cannot be written as JSON.
-    pub fn write(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).context("cannot write the fabric's state")
-    }
-
-    /// The state of a fabric that must be there.
-    ///
-    /// # Errors
-    /// If there is no such fabric, or its state cannot be read.
-    pub fn require(dir: &FabricDir) -> Result<Self> {
-        if let Some(state) = Self::load(dir)? {
-            return Ok(state);
-        }
-        let fabric = dir.fabric();
-        let hint = if netio::process::effective_uid() != 0
-            && std::path::Path::new("/run/ibemu")
-                .join(fabric.as_str())
-                .exists()
-        {
-            "; root has one: act as root (sudo)"
-        } else {
-            "; bring one up with `ibemu up TOPOLOGY`, or name another with --fabric"
-        };
-        bail!("there is no fabric {fabric}{hint}")
-    }
-
-    /// Writes the state so that a reader finds the old one or the new one, never half of it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn save(&self, dir: &FabricDir) -> Result<()> {
-        Ok(dir.require()?.replace(dir::STATE, &self.write()?)?)
     }
 
     /// The position of the node that is called `name`, or whose handle that is.

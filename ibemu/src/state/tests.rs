@@ -5,6 +5,7 @@ use wire::Guid;
 
 use super::*;
 use crate::cli::{Cli, Verb};
+use crate::dir::FabricDir;
 
 fn plan(arguments: &[&str]) -> Result<FabricState> {
     let line = ["ibemu", "up"].iter().chain(arguments);
