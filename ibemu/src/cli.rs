@@ -70,7 +70,7 @@ pub enum Verb {
     /// Pull or plug a cable
     #[command(subcommand)]
     Link(Link),
-    /// Stop a device (if it runs) and start it again
+    /// Stop a device (if it runs), start it again, and wait until it can be used
     Restart(Restart),
     /// Let a running fabric fail, again and again, and time how it heals: processes killed and stopped,
     /// cables pulled, under traffic; 1 unless all is as it was after each round
@@ -428,6 +428,10 @@ pub struct LinkEnd {
 pub struct Restart {
     /// The node, or `controller`, `controller2`, ...
     pub node: String,
+    /// How long a device may take until a subnet manager has configured it, where one is at work, seconds, 0 to 86400; 0: do
+    /// not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub timeout: u32,
 }
 
 /// `ibemu topo`.

@@ -11,6 +11,7 @@ pub mod ask;
 pub mod capture;
 pub mod chaos;
 pub mod cli;
+pub mod configured;
 pub mod dir;
 pub mod drops;
 mod engines;

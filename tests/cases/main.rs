@@ -38,6 +38,7 @@ mod qos;
 mod rdma_cm;
 mod reachability;
 mod recording;
+mod restart;
 mod stock_programs;
 mod tools;
 mod traffic;

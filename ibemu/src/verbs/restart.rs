@@ -1,8 +1,11 @@
-//! `ibemu restart`: stops a device or a controller and starts it again.
+//! `ibemu restart`: stops a device or a controller, starts it again, and waits until a device is configured.
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::cli::Restart;
+use crate::configured::Before;
 use crate::dir::FabricDir;
 use crate::names::{CONTROLLERS, FabricName};
 use crate::output;
@@ -15,12 +18,24 @@ use crate::supervisor::{
 /// Restarts what is named.
 ///
 /// # Errors
-/// If there is no such node, or it does not come back.
+/// If there is no such node, or it does not come back, or no subnet manager configures it although one is at work.
 pub async fn run(fabric: &FabricName, options: &Restart) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
-    what_is_named(&dir, &state, &options.node).await?;
-    output::line(format!("{} runs again", options.node))
+    let name = &options.node;
+    let limit = Duration::from_secs(options.timeout.into());
+    let before = match state.find(name) {
+        Ok(node) if !limit.is_zero() => {
+            Some(Before::look(&dir, &state, state.device_of(node)).await)
+        }
+        _ => None,
+    };
+    what_is_named(&dir, &state, name).await?;
+    if let Some(before) = before {
+        let configured = before.wait(&dir, &state, limit).await;
+        configured.with_context(|| format!("{name} runs again, but cannot be used yet"))?;
+    }
+    output::line(format!("{name} runs again"))
 }
 
 /// Restarts the device or controller of that name.
