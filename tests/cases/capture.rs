@@ -13,6 +13,7 @@ use e2e::{Fabric, OpenSm, Outcome, Transport, diags, kill, named, tshark_fields,
 use wire::PortNum;
 
 mod extcap;
+mod verbs;
 
 /// How long something may take on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -145,6 +146,30 @@ fn decodes_whole(capture: &Path, packets: u64) {
     assert_eq!(wrong, Vec::<Vec<String>>::new(), "malformed");
 }
 
+/// Captures at a port of s0 while something happens: tshark decodes every packet, and they are as many each way as the port has counted.
+#[track_caller]
+fn captures_what_is_counted(fabric: &Fabric, port: u8, path: &Path, during: impl FnOnce()) {
+    let before = counted(fabric, port);
+    let name = path.to_str().expect("UTF-8");
+    let place = format!("s0:{port}");
+    let capture = Capture::start(fabric, &[&place, "-w", name], Stdio::null());
+    let begun = counted(fabric, port);
+    during();
+    let at_least = counted(fabric, port);
+    let (captured, lost) = capture.interrupt();
+    let at_most = counted(fabric, port);
+    assert_eq!(lost, 0);
+    decodes_whole(path, captured);
+    for (interface, at) in [(0, 0), (1, 1)] {
+        let seen = found(path, &format!("erf.flags.cap == {interface}"));
+        let range = at_least[at] - begun[at]..=at_most[at] - before[at];
+        assert!(
+            range.contains(&u64::try_from(seen).expect("a count")),
+            "interface {interface}: {seen}, {range:?}"
+        );
+    }
+}
+
 #[test]
 fn tshark_decodes_a_sweep_a_ping_a_multicast_send_and_a_table_and_counts_as_the_port_does() {
     let fabric = Fabric::up(
@@ -154,47 +179,25 @@ fn tshark_decodes_a_sweep_a_ping_a_multicast_send_and_a_table_and_counts_as_the_
     );
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s0.pcap");
-    let before = counted(&fabric, 2);
-    let name = path.to_str().expect("UTF-8");
-    let capture = Capture::start(&fabric, &["s0:2", "-w", name], Stdio::null());
-    assert_eq!(
-        counted(&fabric, 2),
-        before,
-        "nothing passes without a manager"
-    );
-
-    let sm = OpenSm::start(&fabric, "h0", &[]);
-    let _ = fabric.call(&["ping", "h1", "h2", "--count", "3"]).success();
-    // OpenSM answers who joins before it has written the tables.
-    let group = ["mcast", "test", "--group", "all", "--count", "1", "--keep"];
-    within(LIMIT, "a packet to the group comes to all", || {
-        let outcome = fabric.call(&group);
-        (outcome.code == 0)
-            .then_some(())
-            .ok_or_else(|| outcome.to_string())
-    });
-    let table = diags(&fabric, "h1", &["saquery", "-N"]).success();
-    assert_eq!(
-        table.stdout.matches("NodeRecord dump").count(),
-        5,
-        "{table}"
-    );
-    drop(sm);
-
-    let at_least = counted(&fabric, 2);
-    let (captured, lost) = capture.interrupt();
-    let at_most = counted(&fabric, 2);
-    assert_eq!(lost, 0);
-    decodes_whole(&path, captured);
-    for (interface, at) in [(0, 0), (1, 1)] {
-        let seen = found(&path, &format!("erf.flags.cap == {interface}"));
-        let seen = u64::try_from(seen).unwrap() + before[at];
-        let range = at_least[at]..=at_most[at];
-        assert!(
-            range.contains(&seen),
-            "interface {interface}: {seen}, {range:?}"
+    captures_what_is_counted(&fabric, 2, &path, || {
+        let sm = OpenSm::start(&fabric, "h0", &[]);
+        let _ = fabric.call(&["ping", "h1", "h2", "--count", "3"]).success();
+        // OpenSM answers who joins before it has written the tables.
+        let group = ["mcast", "test", "--group", "all", "--count", "1", "--keep"];
+        within(LIMIT, "a packet to the group comes to all", || {
+            let outcome = fabric.call(&group);
+            (outcome.code == 0)
+                .then_some(())
+                .ok_or_else(|| outcome.to_string())
+        });
+        let table = diags(&fabric, "h1", &["saquery", "-N"]).success();
+        assert_eq!(
+            table.stdout.matches("NodeRecord dump").count(),
+            5,
+            "{table}"
         );
-    }
+        drop(sm);
+    });
     for (filter, what) in [
         (
             "infiniband.lrh.vl == 15 and infiniband.mad.attributeid == 0x11",

@@ -90,7 +90,7 @@ pub(crate) fn is_listening(port: u16) -> bool {
 }
 
 /// Runs a program beside two hosts, which meet over loopback, and returns what the second one printed.
-fn pair(fabric: &Fabric, hosts: [&str; 2], program: &[&str]) -> String {
+pub(crate) fn pair(fabric: &Fabric, hosts: [&str; 2], program: &[&str]) -> String {
     let (mut waiting, mut running) = start_pair(fabric, hosts, program);
     let told = running.end();
     if told.code != 0 {
