@@ -29,6 +29,8 @@ const SCRIPT: &str = "ibemu";
 const MARK: &str = "# Shows Wireshark the ports of ibemu's fabrics.";
 /// What names of interfaces begin with.
 const PREFIX: &str = "ibemu.";
+/// Wireshark runs this verb for each interface when it starts: a fabric with more ports is one interface, of which the port is an option.
+const PORTS_LISTED_MAX: usize = 100;
 
 /// How long Wireshark may take to open its pipe after it has run this verb.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,7 +53,7 @@ pub struct Extcap {
     /// The extcap folder for --install and --uninstall [default: as tshark -G folders says]
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
-    /// Print the interfaces: every port with a cable of every fabric of this user
+    /// Print the interfaces: every port with a cable of every fabric of this user, or one for a fabric with more than 100
     #[arg(long, group = "what")]
     pub extcap_interfaces: bool,
     /// Print the link types of an interface
@@ -66,6 +68,9 @@ pub struct Extcap {
     /// The interface
     #[arg(long, value_name = "INTERFACE")]
     pub extcap_interface: Option<String>,
+    /// The port of a fabric that is one interface: NODE:PORT
+    #[arg(long, value_name = "NODE:PORT")]
+    pub port: Option<String>,
     /// The version of Wireshark; it makes no difference
     #[arg(long, value_name = "VERSION")]
     pub extcap_version: Option<String>,
@@ -138,13 +143,20 @@ pub async fn run(options: &Extcap) -> Result<()> {
             }
         };
     }
-    let _ = find(interface)?;
+    let (dir, is_whole) = fabric_of(interface)?;
+    if !is_whole {
+        let _ = find(&dir, interface)?;
+    }
     if options.extcap_dlts {
         let dlt = "dlt {number=197}{name=ERF}{display=InfiniBand packets as ERF records}";
         return output::line(dlt);
     }
     if options.extcap_config {
-        return output::line(CONFIG);
+        output::line(CONFIG)?;
+        return match is_whole {
+            true => output::line(PORT_CONFIG),
+            false => Ok(()),
+        };
     }
     // Wireshark asks whether the filter is one.
     filter(options).map(|_| ())
@@ -158,7 +170,11 @@ value {arg=1}{value=rx}{display=Received}{default=false}
 value {arg=1}{value=tx}{display=Sent}{default=false}
 arg {number=2}{call=--control}{display=Flow-control packets, too}{tooltip=Wireshark shows them without their fields}{type=boolflag}{default=false}";
 
-/// Prints every port of every fabric.
+/// What there is to choose of a fabric that is one interface.
+const PORT_CONFIG: &str = "\
+arg {number=3}{call=--port}{display=Port}{tooltip=The port to capture at: NODE:PORT, as s0:1}{type=string}{required=true}{placeholder=NODE:PORT}";
+
+/// Prints every port of every fabric, or the fabric where there are too many.
 fn interfaces() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     output::line(format!("extcap {{version={version}}}{{display=ibemu}}"))?;
@@ -168,7 +184,15 @@ fn interfaces() -> Result<()> {
         let Ok(Some(state)) = FabricState::load(&dir) else {
             continue;
         };
-        for target in Target::all(&dir, &state) {
+        let targets = Target::all(&dir, &state);
+        if targets.len() > PORTS_LISTED_MAX {
+            let shown = format!("ibemu {fabric}, one of {} ports", targets.len());
+            output::line(format!(
+                "interface {{value={PREFIX}{fabric}}}{{display={shown}}}"
+            ))?;
+            continue;
+        }
+        for target in targets {
             let shown: String = target
                 .name
                 .chars()
@@ -190,17 +214,40 @@ fn name(dir: &FabricDir, target: &Target) -> String {
     format!("{PREFIX}{fabric}.{handle}.{}", target.port)
 }
 
-/// The port that an interface is.
-fn find(interface: &str) -> Result<(FabricDir, Target)> {
-    let unknown = || format!("no port of a fabric is the interface {interface}");
-    let rest = interface.strip_prefix(PREFIX).with_context(unknown)?;
+/// The fabric that an interface is of, and whether it is the whole fabric.
+fn fabric_of(interface: &str) -> Result<(FabricDir, bool)> {
+    let rest = interface.strip_prefix(PREFIX);
+    let rest = rest.with_context(|| unknown(interface))?;
     // Fabrics' names have no dots.
-    let (fabric, _) = rest.split_once('.').with_context(unknown)?;
-    let dir = FabricDir::of(&fabric.parse().ok().with_context(unknown)?);
-    let state = FabricState::require(&dir)?;
-    let mut targets = Target::all(&dir, &state).into_iter();
-    let target = targets.find(|target| name(&dir, target) == interface);
-    Ok((dir, target.with_context(unknown)?))
+    let (fabric, is_whole) = match rest.split_once('.') {
+        Some((fabric, _)) => (fabric, false),
+        None => (rest, true),
+    };
+    let name = fabric.parse().ok().with_context(|| unknown(interface))?;
+    let dir = FabricDir::of(&name);
+    if FabricState::load(&dir)?.is_none() {
+        bail!("{}", unknown(interface));
+    }
+    Ok((dir, is_whole))
+}
+
+fn unknown(interface: &str) -> String {
+    format!("no port of a fabric is the interface {interface}")
+}
+
+/// The port that an interface is.
+fn find(dir: &FabricDir, interface: &str) -> Result<Target> {
+    let state = FabricState::require(dir)?;
+    let mut targets = Target::all(dir, &state).into_iter();
+    let target = targets.find(|target| name(dir, target) == interface);
+    target.with_context(|| unknown(interface))
+}
+
+/// The port that is chosen of a fabric.
+fn chosen(dir: &FabricDir, port: Option<&str>) -> Result<Target> {
+    let port = port.filter(|port| !port.is_empty());
+    let port = port.context("this interface is a whole fabric: name the port, --port NODE:PORT")?;
+    Target::find(dir, &FabricState::require(dir)?, port).context("--port")
 }
 
 /// The filter that was given.
@@ -218,7 +265,11 @@ fn filter(options: &Extcap) -> Result<Filter> {
 /// The port that is captured at, and what of its packets.
 fn request(interface: &str, options: &Extcap) -> Result<(FabricDir, Target, CaptureRequest)> {
     let filter = filter(options)?;
-    let (dir, target) = find(interface)?;
+    let (dir, is_whole) = fabric_of(interface)?;
+    let target = match is_whole {
+        true => chosen(&dir, options.port.as_deref())?,
+        false => find(&dir, interface)?,
+    };
     let request = CaptureRequest {
         port: target.port,
         direction: match options.direction {

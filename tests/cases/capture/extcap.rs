@@ -125,3 +125,87 @@ fn tshark_lists_the_ports_of_a_fabric_and_captures_at_one() {
     call(&["--uninstall", "--folder", place]).fails_with(1, "another program");
     fabric.down();
 }
+
+#[test]
+fn a_fabric_with_many_ports_is_one_interface_and_the_port_an_option_of_it() {
+    let fabric = Fabric::up(
+        Transport::Shm,
+        "fat-tree-8-2",
+        &["--no-ip", "--verify", "none"],
+    );
+    let extcap = |arguments: &[&str]| Outcome::of(ibemu_command(&["extcap"]).args(arguments));
+    let interface = format!("ibemu.{}", fabric.name());
+    let listed = extcap(&["--extcap-interfaces"]).success();
+    let own = listed
+        .stdout
+        .lines()
+        .filter(|line| line.contains(&interface));
+    let own: Vec<&str> = own.collect();
+    let ports = 2 * fabric.status()["links"]["total"].as_u64().expect("a count");
+    let display = format!("{{display=ibemu {}, one of {ports} ports}}", fabric.name());
+    assert_eq!(own, [format!("interface {{value={interface}}}{display}")]);
+    let of = ["--extcap-interface", &interface];
+    let config = extcap(&[&of[..], &["--extcap-config"]].concat()).success();
+    assert!(config.stdout.contains("{call=--port}"), "{config}");
+    let dlts = extcap(&[&of[..], &["--extcap-dlts"]].concat()).success();
+    assert!(dlts.stdout.contains("{number=197}"), "{dlts}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let fifo = pipe.to_str().expect("UTF-8");
+    let capture = [&of[..], &["--capture", "--fifo", fifo]].concat();
+    for (port, told) in [
+        (&[][..], "--port NODE:PORT"),
+        (&["--port", "s9.9:1"], "s9.9"),
+    ] {
+        let _ = Outcome::of(Command::new("mkfifo").arg(&pipe)).success();
+        let ended = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || std::fs::read(pipe))
+        };
+        extcap(&[&capture[..], port].concat()).fails_with(1, told);
+        assert_eq!(
+            ended.join().expect("no panic").expect("a pipe"),
+            Vec::<u8>::new()
+        );
+        std::fs::remove_file(&pipe).expect("the pipe is there");
+    }
+    // A port that is chosen is captured at.
+    let _ = Outcome::of(Command::new("mkfifo").arg(&pipe)).success();
+    let mut capturing = ibemu_command(&["extcap"]);
+    capturing.args(&capture).args(["--port", "s0.0:1"]);
+    let mut capturing = capturing.spawn().expect("ibemu runs");
+    let mut tshark = Command::new("tshark");
+    tshark.args([
+        "-i",
+        fifo,
+        "-c",
+        "4",
+        "-T",
+        "fields",
+        "-e",
+        "infiniband.lrh.vl",
+    ]);
+    let output = tshark.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = output.expect("tshark runs");
+    within(LIMIT, "tshark has had its packets", || {
+        let _ = fabric.call(&["ping", "--all", "--count", "1"]).success();
+        match child.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    let shown = Outcome::told(
+        "tshark".to_owned(),
+        &child.wait_with_output().expect("it ends"),
+    );
+    assert_eq!(shown.success().stdout.lines().count(), 4);
+    within(LIMIT, "the capture ends with its reader", || {
+        let _ = fabric.call(&["ping", "--all", "--count", "1"]).success();
+        match capturing.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    fabric.down();
+}
