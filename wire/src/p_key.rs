@@ -35,10 +35,18 @@ pub fn own_key(table: &[u16], key: u16) -> Option<u16> {
 /// The entry of a table by which its port takes packets with key `other`: a full membership's if the partition has both.
 #[must_use]
 pub fn admitting_entry(table: &[u16], other: u16) -> Option<usize> {
-    let admits = |&at: &usize| table.get(at).is_some_and(|&own| matches(own, other));
-    let is_full = |at: usize| table.get(at).is_some_and(|own| own & FULL != 0);
-    let entries = (0..table.len()).filter(admits);
-    entries.min_by_key(|&at| (!is_full(at), at))
+    let mut limited = None;
+    for (at, &own) in table.iter().enumerate() {
+        if !matches(own, other) {
+            continue;
+        }
+        // As a rule it is the first entry of many: each packet comes this way.
+        if own & FULL != 0 {
+            return Some(at);
+        }
+        limited = limited.or(Some(at));
+    }
+    limited
 }
 
 /// The key with which a port with table `from` reaches one with table `to`: of the first of its entries
