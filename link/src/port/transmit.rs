@@ -134,7 +134,7 @@ impl Port {
             return;
         }
         let mut vls = self.updates_due;
-        if self.full_update_at <= now {
+        if self.full_update_at <= now || self.takes_keepalive_along(now) {
             vls = self.all_vls();
             self.full_update_at = self.keepalive_after(now);
         }
@@ -304,6 +304,14 @@ impl Port {
             vls |= u16::from(buffer.input.credits.should_piggyback()) << vl;
         }
         vls
+    }
+
+    /// Whether a frame that packets are about to fill takes the next keep-alive along, which is not due yet: a link that carries
+    /// something now and then wakes nobody for keep-alives alone.
+    #[inline]
+    fn takes_keepalive_along(&self, now: Time) -> bool {
+        let half_ns = self.config.timeouts.keepalive_ns / 2;
+        self.full_update_at <= now + half_ns && self.has_sendable() && self.pacer.is_open(now)
     }
 
     /// The keep-alive after one at `now`: not later than the interval, on the grid. Each node has

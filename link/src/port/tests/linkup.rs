@@ -72,6 +72,28 @@ fn an_idle_link_stays_up_on_a_few_keep_alives() {
 }
 
 #[test]
+fn keep_alives_of_a_link_that_carries_something_now_and_then_go_along_with_it() {
+    let mut pair = Pair::active(config());
+    pair.settle();
+    let before = pair.frames;
+    for _ in 0..30 {
+        pair.pass(timeouts().keepalive_ns / 3);
+        for end in [0, 1] {
+            pair.ends[end].offer(pair.now, 0, 290).unwrap();
+            pair.settle();
+            pair.ends[1 - end].drain();
+        }
+    }
+    for (before, after) in before.iter().zip(pair.frames) {
+        let frames = after - before;
+        assert!(
+            (30..=31).contains(&frames),
+            "{frames} frames for 30 packets"
+        );
+    }
+}
+
+#[test]
 fn silence_takes_the_link_down_and_the_peer_brings_it_back() {
     let mut pair = Pair::active(config());
     pair.settle();
