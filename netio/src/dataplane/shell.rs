@@ -74,6 +74,8 @@ pub(super) struct Prepared<C, E> {
     ports: Vec<Port>,
     /// The places in `ports` of those in shared memory.
     shared: Vec<usize>,
+    /// Those of them whose rings are looked at, since their peers do not ring.
+    awake: Vec<usize>,
     /// The places in `ports` of tunnels.
     tunnels: Vec<usize>,
     /// The place in `ports` of each port number.
@@ -112,7 +114,7 @@ impl<C, E> Prepared<C, E> {
         let mut places = Box::new([None; 256]);
         let mut ports = Vec::with_capacity(links.len());
         let is_shared = |(place, link): (usize, &Link)| link.is_shared().then_some(place);
-        let shared = links.iter().enumerate().filter_map(is_shared).collect();
+        let shared: Vec<usize> = links.iter().enumerate().filter_map(is_shared).collect();
         let is_tunnel = |(place, link): (usize, &Link)| {
             (link.transport() == Transport::Tunnel).then_some(place)
         };
@@ -130,6 +132,7 @@ impl<C, E> Prepared<C, E> {
             },
             channels,
             ports,
+            awake: Vec::clone(&shared),
             shared,
             tunnels,
             places,

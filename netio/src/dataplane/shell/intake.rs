@@ -33,6 +33,7 @@ impl<D: Device> Shell<D> {
                 _ => {}
             }
         }
+        self.io.wake_rung();
         if carriers {
             self.take_interface_changes();
         }
@@ -170,6 +171,7 @@ impl<D: Device> Shell<D> {
                     Ok(change) => change.report(&mut self.device, number),
                     Err(error) => tracing::error!("{error}"),
                 }
+                self.io.wake(place);
             }
             Request::Tap(tap) => self.io.taps.add(*tap),
             Request::Untap(number) => self.io.taps.remove(number),

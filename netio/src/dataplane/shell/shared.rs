@@ -9,6 +9,7 @@ use wire::capture::Direction;
 
 use super::{Prepared, Shell};
 use crate::clock;
+use crate::dataplane::port::Blocked;
 use crate::transport::LinkCounter;
 
 /// Bytes of a record at most, about: a packet of the longest MTU with all headers.
@@ -31,11 +32,49 @@ const ROUNDS_MAX: u32 = 32;
 const LOOKS: u32 = 16;
 
 impl<C, E> Prepared<C, E> {
-    /// Has the peers that share memory ring from now on, or no more.
-    pub(super) fn arm(&mut self, sleeps: bool) {
-        for &place in &self.shared {
-            self.ports[place].arm(sleeps);
+    /// Has no peer ring from now on: the rings of all ports are looked at.
+    fn wake_all(&mut self) {
+        if self.awake.len() == self.shared.len() {
+            return;
         }
+        for &place in &self.shared {
+            self.ports[place].arm(false);
+        }
+        self.awake.clone_from(&self.shared);
+    }
+
+    /// The peer of a port has rung, and does so no more until the next sleep.
+    pub(super) fn wake(&mut self, place: usize) {
+        if !self.awake.contains(&place) {
+            self.awake.push(place);
+        }
+    }
+
+    /// The place of the port in shared memory that the `index`th event of epoll is of.
+    fn rung(&self, index: usize) -> Option<usize> {
+        let place = usize::try_from(self.epoll.ready(index).token).ok()?;
+        self.ports.get(place)?.link.is_shared().then_some(place)
+    }
+
+    /// Whether peers that share memory have rung, and nothing else has happened.
+    fn has_only_rung(&self) -> bool {
+        let events = self.epoll.len();
+        events > 0 && (0..events).all(|index| self.rung(index).is_some())
+    }
+
+    /// Wakes the ports whose peers have rung.
+    pub(super) fn wake_rung(&mut self) {
+        for index in 0..self.epoll.len() {
+            if let Some(place) = self.rung(index) {
+                self.wake(place);
+            }
+        }
+    }
+
+    /// Whether frames wait for room in shared memory.
+    fn waits_for_room(&self) -> bool {
+        let mut ports = self.shared.iter().map(|&place| &self.ports[place]);
+        ports.any(|port| port.blocked == Blocked::UntilRoom)
     }
 
     /// Gives memory back that a busy time has taken.
@@ -57,6 +96,7 @@ impl<D: Device> Shell<D> {
             return Ok(());
         }
         self.rounds = 0;
+        self.io.wake_all();
         self.io.epoll.wait(Some(0))
     }
 
@@ -68,6 +108,9 @@ impl<D: Device> Shell<D> {
         let began = clock::now();
         let most_ns = self.spin.look_ns(began).min(timeout_ns.unwrap_or(u64::MAX));
         let mut now = began;
+        if most_ns > 0 {
+            self.io.wake_all();
+        }
         while now.since_ns(began) < most_ns {
             for _ in 0..LOOKS {
                 if self.has_frames() {
@@ -92,37 +135,49 @@ impl<D: Device> Shell<D> {
         false
     }
 
-    /// Sleeps, to be woken by the peers that share memory as well.
+    /// Sleeps, to be woken by the peers that share memory as well. Who has slept for long is woken by one of many as a rule, and
+    /// has forgotten the rings of all: only those of ports that were rung for are looked at then, the others go on ringing. Whatever else
+    /// wakes the thread has it look at all.
     pub(super) fn sleep(&mut self, timeout_ns: Option<u64>) -> io::Result<()> {
+        if self.io.waits_for_room() {
+            self.io.wake_all();
+        }
         let timeout_ns = if self.arm() { timeout_ns } else { Some(0) };
         let began = clock::now();
         let waited = self.io.epoll.wait(timeout_ns);
-        self.io.arm(false);
+        let now = clock::now();
+        self.io.awake.clear();
+        match self.spin.look_ns(now) == 0 && self.io.has_only_rung() {
+            true => self.io.wake_rung(),
+            false => self.io.wake_all(),
+        }
         let has_come = self.has_frames();
-        self.spin.slept(clock::now().since_ns(began), has_come);
+        self.spin.slept(now.since_ns(began), has_come);
         waited
     }
 
-    /// Whether frames wait in shared memory.
+    /// Whether frames wait in shared memory, of ports whose peers do not ring.
     pub(super) fn has_frames(&mut self) -> bool {
-        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
-        shared.iter().any(|&place| ports[place].has_more())
+        let (awake, ports) = (&self.io.awake, &mut self.io.ports);
+        awake.iter().any(|&place| ports[place].has_more())
     }
 
-    /// Has the peers ring from now on. Whether the thread may sleep: nothing has come meanwhile.
+    /// Has all peers ring from now on. Whether the thread may sleep: nothing has come meanwhile.
     fn arm(&mut self) -> bool {
-        self.io.arm(true);
+        let (awake, ports) = (&self.io.awake, &mut self.io.ports);
+        for &place in awake {
+            ports[place].arm(true);
+        }
         fence(Ordering::SeqCst);
-        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
-        !shared
+        !awake
             .iter()
             .any(|&place| ports[place].has_more() || ports[place].has_room())
     }
 
     /// Takes frames out of shared memory on all ports.
     pub(super) fn take_all_frames(&mut self) {
-        for index in 0..self.io.shared.len() {
-            let place = self.io.shared[index];
+        for index in 0..self.io.awake.len() {
+            let place = self.io.awake[index];
             if self.io.ports[place].has_more() {
                 self.take_frames(place);
             }

@@ -85,6 +85,61 @@ async fn more_than_a_ring_holds_waits_for_a_peer_that_is_late_and_nothing_is_los
 }
 
 #[tokio::test]
+async fn a_thread_of_many_ports_hears_each_of_them_whether_all_sleep_or_one_is_busy() {
+    let ports = || (1..=4).map(PortNum::new);
+    let links = ports().map(|port| {
+        let spec = LinkSpec {
+            port,
+            medium: Medium::Shm,
+        };
+        Link::open(&spec, TunnelOptions::default()).unwrap()
+    });
+    let settings = Settings {
+        name: "hub".to_owned(),
+        frame_packets: 100,
+    };
+    let mut hub = spawn(settings, links.collect(), || Toy::new(false)).unwrap();
+    let mut senders = Vec::new();
+    for port in ports() {
+        let cable = Cable::create().unwrap();
+        hub.handle.attach(port, end(&cable, true)).unwrap();
+        assert_eq!(next(&mut hub).await, Seen::Carrier(true));
+        let mut sender = start(open_shared(), false, 100);
+        attach(&mut sender, &cable, false).await;
+        senders.push(sender);
+    }
+    // One after the other: the hub sleeps in between.
+    for number in 0..=250u8 {
+        let sender = &senders[usize::from(number) % senders.len()];
+        sender.handle.command(Ask::Send(vec![number])).unwrap();
+        assert_eq!(next(&mut hub).await, Seen::Record(vec![number], 1));
+    }
+    // The first all the time, the others now and then.
+    let mut sent = [0; 4];
+    for number in 0..8_000 {
+        let of = if number % 100 == 0 {
+            number / 100 % 4
+        } else {
+            0
+        };
+        let record = vec![u8::try_from(of).unwrap(); 200];
+        let told = Duration::from_secs(10);
+        let taken = senders[of].handle.command_within(Ask::Send(record), told);
+        taken.await.unwrap();
+        sent[of] += 1;
+    }
+    while sent != [0; 4] {
+        let Seen::Record(record, _) = next(&mut hub).await else {
+            panic!("something else than a record");
+        };
+        sent[usize::from(record[0])] -= 1;
+    }
+    for running in senders.into_iter().chain([hub]) {
+        stop(running).await;
+    }
+}
+
+#[tokio::test]
 async fn an_idle_cable_touches_less_than_64_kib() {
     let (mut sender, echo, cable) = shared_pair().await;
     // More than the rings hold, a few at a time, as keep-alives come.
