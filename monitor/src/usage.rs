@@ -17,28 +17,23 @@ pub struct Usage {
 /// What the process with this id uses, from `/proc`; zeros if there is none.
 #[must_use]
 pub fn usage_of(pid: u32) -> Usage {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
-    Usage {
-        cpu_s: cpu_s(&read("stat").unwrap_or_default()),
-        resident_bytes: resident_bytes(&read("status").unwrap_or_default()),
-    }
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    of_stat(&stat.unwrap_or_default(), netio::process::page_bytes())
 }
 
-/// proc_pid_stat(5): behind the name, which may hold anything, fields from the third on.
-fn cpu_s(stat: &str) -> f64 {
+/// proc_pid_stat(5): behind the name, which may hold anything, fields from the third on. One file has both, where
+/// thousands of processes are looked at.
+fn of_stat(stat: &str, page_bytes: u64) -> Usage {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut times = fields.split_whitespace().skip(14 - 3);
-    let mut next = || times.next()?.parse::<u64>().ok();
-    let user = next().unwrap_or(0);
-    let system = next().unwrap_or(0);
-    real(user.saturating_add(system)) / TICKS_PER_S
-}
-
-/// proc_pid_status(5): `VmRSS:` and a number of KiB.
-fn resident_bytes(status: &str) -> u64 {
-    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
-    number.unwrap_or(0).saturating_mul(1024)
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let field = |number: usize| -> u64 {
+        let text = fields.get(number - 3);
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    Usage {
+        cpu_s: real(field(14).saturating_add(field(15))) / TICKS_PER_S,
+        resident_bytes: field(24).saturating_mul(page_bytes),
+    }
 }
 
 #[cfg(test)]
@@ -48,10 +43,10 @@ mod tests {
     #[test]
     fn fields_are_counted_from_behind_the_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 0 0 0 0 0 250 50 0 0 20 0 1 0 5 1000 12 0";
-        assert!((cpu_s(stat) - 3.0).abs() < 1e-9);
-        let status = "Name:\tVmRSS\nVmRSS:\t    48 kB\n";
-        assert_eq!(resident_bytes(status), 48 * 1024);
-        assert_eq!((cpu_s("") == 0.0, resident_bytes("")), (true, 0));
+        let usage = of_stat(stat, 4096);
+        assert!((usage.cpu_s - 3.0).abs() < 1e-9);
+        assert_eq!(usage.resident_bytes, 12 * 4096);
+        assert_eq!(of_stat("", 4096), Usage::default());
     }
 
     #[test]

@@ -152,6 +152,12 @@ pub fn new_session() {
     let _ = setsid();
 }
 
+/// Bytes of a page of memory.
+#[must_use]
+pub fn page_bytes() -> u64 {
+    wire::convert::u64_of(rustix::param::page_size())
+}
+
 /// The calling process's effective user id.
 #[must_use]
 pub fn effective_uid() -> u32 {
