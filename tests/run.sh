@@ -22,6 +22,7 @@ needed=(
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
     rping:rdmacm-utils fi_pingpong:libfabric-bin qperf:qperf NPopenmpi:netpipe-openmpi
     iperf3:iperf3 python3:python3 curl:curl debootstrap:debootstrap buildah:buildah
+    slurmctld:slurmctld slurmd:slurmd srun:slurm-client munge:munge
     chromium:chromium chromedriver:chromium-driver npm:npm openssl:openssl
 )
 missing=()
@@ -37,7 +38,18 @@ if ((${#missing[@]})); then
     say "installing from Debian: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
+    # Servers that come with a package (Slurm's, MUNGE's) are not started: tests start their own.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        trap 'rm -f "$policy"' EXIT
+    fi
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    if [[ -n $(trap -p EXIT) ]]; then
+        rm -f "$policy"
+        trap - EXIT
+    fi
 fi
 # unpack PACKAGE FOLDER: a package's files in a folder. Not installed, servers do not begin to serve, and documents are kept.
 unpack() {

@@ -1,11 +1,12 @@
 //! One plan or several, from start to results.
 
+use core::ops::Range;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::ExperimentError;
 use crate::plan::Plan;
-use crate::run::{Options, Results, run_all};
+use crate::run::{Job, Options, Results, run_all, run_part};
 
 /// Runs a plan and writes `<plan>.csv`, `.json` and `.html` into `out`, which is made if need be.
 /// `progress` is called with how many points of how many are done, from any thread.
@@ -33,10 +34,35 @@ pub fn batch(
     out: &Path,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Result<Results, ExperimentError>>, ExperimentError> {
+    Ok(run_all(
+        &jobs(plans, options, out)?,
+        options.threads,
+        progress,
+    ))
+}
+
+/// Runs a part of the points of several plans, counted through in their order, and writes nothing but the checkpoints
+/// of these points: [`batch`] then takes them as they are, on whichever machine they were made.
+///
+/// # Errors
+/// As [`batch`], and of a point that fails.
+pub fn part(
+    plans: &[Plan],
+    options: Options,
+    out: &Path,
+    part: Range<usize>,
+) -> Result<(), ExperimentError> {
+    run_part(&jobs(plans, options, out)?, part, options.threads)
+}
+
+fn jobs(
+    plans: &[Plan],
+    options: Options,
+    out: &Path,
+) -> Result<Vec<Box<dyn Job>>, ExperimentError> {
     let mut names = BTreeSet::new();
     if let Some(again) = plans.iter().find(|plan| !names.insert(plan.name())) {
         return Err(ExperimentError::SameName(again.name().to_owned()));
     }
-    let jobs: Result<Vec<_>, _> = plans.iter().map(|plan| plan.job(options, out)).collect();
-    Ok(run_all(&jobs?, options.threads, progress))
+    plans.iter().map(|plan| plan.job(options, out)).collect()
 }

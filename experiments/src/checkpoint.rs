@@ -1,7 +1,7 @@
 //! Checkpoints: the finished points of an interrupted run; and how files are written.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -68,8 +68,11 @@ fn build() -> u64 {
 
 /// Writes a file so that it is there wholly or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
+    // Another process, perhaps on another machine, may write the same file at the same time.
+    static OWN: OnceLock<u64> = OnceLock::new();
+    let own = OWN.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
+    temporary.push(format!(".{own:016x}.part"));
     let temporary = PathBuf::from(temporary);
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|source| {

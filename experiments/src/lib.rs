@@ -46,7 +46,7 @@ mod variant;
 mod windows;
 mod work;
 
-pub use batch::{batch, run};
+pub use batch::{batch, part, run};
 pub use error::ExperimentError;
 pub use figure::{Axis, Columns, Curve, Figure};
 pub use html::page_of_figures;

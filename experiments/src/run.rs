@@ -2,6 +2,7 @@
 //! end of each.
 
 use core::fmt::Debug;
+use core::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -106,6 +107,40 @@ pub(crate) fn run_all(
     });
     // A plan has at least one point, so each has an outcome.
     outcomes.flatten().collect()
+}
+
+/// Runs a part of the points of all jobs, counted through, on so many threads; only their checkpoints are written.
+///
+/// # Errors
+/// Of a point that fails; the others of its job are left out.
+pub(crate) fn run_part(
+    jobs: &[Box<dyn Job>],
+    part: Range<usize>,
+    threads: usize,
+) -> Result<(), ExperimentError> {
+    let all = jobs
+        .iter()
+        .flat_map(|job| (0..job.points()).map(move |at| (job, at)));
+    let tasks: Vec<_> = all.skip(part.start).take(part.len()).collect();
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(None);
+    let work = || {
+        while let Some(&(job, at)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = job.run(at) {
+                lock(&failed).get_or_insert(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let failed = failed.into_inner();
+    failed
+        .unwrap_or_else(PoisonError::into_inner)
+        .map_or(Ok(()), Err)
 }
 
 /// What a mutex holds, though a thread has panicked with it.

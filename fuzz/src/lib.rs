@@ -26,8 +26,8 @@ mod targets;
 pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
 use targets::{
-    device, histories, ibumad, libraries, manager, messages, packets, reports, ring, subnet, texts,
-    transfers, transport, tunnel, umad,
+    cluster, device, histories, ibumad, libraries, manager, messages, packets, reports, ring,
+    subnet, texts, transfers, transport, tunnel, umad,
 };
 
 /// Where bytes from outside come from.
@@ -77,6 +77,8 @@ pub enum Source {
     SharedMemory,
     /// Datagrams to the end of a tunnel.
     Tunnels,
+    /// What Slurm, and agents on other machines, say.
+    OtherMachines,
     /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `aliases`, `fabric.json`,
     /// `processes.jsonl`.
     StateFiles,
@@ -84,7 +86,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -107,6 +109,7 @@ impl Source {
         Self::Results,
         Self::SharedMemory,
         Self::Tunnels,
+        Self::OtherMachines,
         Self::StateFiles,
     ];
 }
@@ -148,7 +151,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 33] = [
+pub static TARGETS: [Target; 34] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -177,7 +180,7 @@ pub static TARGETS: [Target; 33] = [
         ],
         drives: "every format of fixed length",
         layout: Layout::Bytes,
-        share: 273,
+        share: 253,
         run: packets::formats,
         seeds: seeds::formats,
     },
@@ -189,6 +192,15 @@ pub static TARGETS: [Target; 33] = [
         share: 150,
         run: messages::message,
         seeds: seeds::messages,
+    },
+    Target {
+        name: "cluster",
+        sources: &[Source::OtherMachines],
+        drives: "PMI-2, handshakes, sealed messages of agents, lists of processors, placements by hand",
+        layout: Layout::Bytes,
+        share: 20,
+        run: cluster::cluster,
+        seeds: cluster::inputs,
     },
     Target {
         name: "keys",

@@ -53,6 +53,7 @@ targets! {
     the_records_of_a_frame_never_reach_past_it: "records",
     every_format_survives_being_written_and_read_again: "formats",
     every_message_survives_being_written_and_read_again: "messages",
+    other_machines_are_believed_only_what_they_prove: "cluster",
     any_text_is_a_key_or_refused: "keys",
     any_text_is_a_filter_of_captures_or_refused: "filters",
     any_text_is_partitions_or_refused: "partitions",

@@ -12,7 +12,7 @@ use wire::choice::Choice as _;
 use crate::names::{FabricName, PortName};
 use crate::quantity::{self, Rate};
 use crate::verbs::offline::args as offline;
-pub use up::{LeaveOut, LinkOptions, Sm, Up, Verify};
+pub use up::{LeaveOut, LinkOptions, Slurm, Sm, Up, Verify};
 
 /// An InfiniBand fabric on this machine: every switch and host a process, real packets between
 /// them, a real subnet manager.
@@ -98,6 +98,9 @@ pub enum Verb {
     Completions(Completions),
     /// Print the manual page of this command, or write those of all its verbs
     Man(Man),
+    /// The process of a job on one of its machines
+    #[command(hide = true)]
+    Agent(crate::machines::Agent),
     /// The supervisor process of one fabric
     #[command(hide = true)]
     Supervisor(Supervisor),

@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use cluster::slurm;
 use netio::directory::PrivateDirectory;
 use netio::secret_file::read_secret;
 use wire::{MKey, SaKey};
@@ -35,6 +36,15 @@ pub(crate) const COMPUTE_GUIDS: &str = "compute_guids";
 /// The names and addresses of the hosts, as `/etc/hosts`.
 pub(crate) const HOSTS: &str = "hosts";
 pub(crate) const LOGS: &str = "log";
+
+/// How the folder of a job's fabrics in the runtime directory begins.
+const JOB_PREFIX: &str = "job";
+
+/// Whether a folder is that of a job's fabrics: no fabric's name has a dot.
+fn is_of_job(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(JOB_PREFIX) && name.contains('.'))
+}
 
 /// The name of the user's service levels of one file.
 pub(crate) fn levels_file(number: usize) -> String {
@@ -71,11 +81,26 @@ pub struct FabricDir {
 }
 
 impl FabricDir {
-    /// The directory of `fabric`.
+    /// The directory of `fabric`: on a machine of a job of Slurm the one of that job, if it has such a fabric.
     #[must_use]
     pub fn of(fabric: &FabricName) -> Self {
-        Self {
+        let of_job = || {
+            let [job, machine] = [slurm::JOB, slurm::MACHINE].map(|name| std::env::var(name).ok());
+            Some(Self::of_job(fabric, &job?, &machine?)).filter(Self::exists)
+        };
+        of_job().unwrap_or_else(|| Self {
             path: runtime().join(fabric.as_str()),
+            fabric: fabric.clone(),
+        })
+    }
+
+    /// The directory of a fabric that a job of Slurm has on one of its machines. The runtime directory may be one that
+    /// machines share.
+    #[must_use]
+    pub fn of_job(fabric: &FabricName, job: &str, machine: &str) -> Self {
+        let own = format!("{JOB_PREFIX}{job}.{machine}").replace('/', "-");
+        Self {
+            path: runtime().join(own).join(fabric.as_str()),
             fabric: fabric.clone(),
         }
     }
@@ -93,6 +118,12 @@ impl FabricDir {
             path: path.to_owned(),
             fabric,
         })
+    }
+
+    /// Whether it is that of a fabric that a job has on one of its machines.
+    #[must_use]
+    pub fn is_of_job(&self) -> bool {
+        self.path.parent().is_some_and(is_of_job)
     }
 
     /// The fabric's name.
@@ -324,10 +355,15 @@ impl FabricDir {
             }
             _ => {}
         }
-        if let Some(parent) = self.path.parent()
+        let mut parent = self.path.parent();
+        // Removing fails while other fabrics exist, as intended.
+        if let Some(of_job) = parent.filter(|path| is_of_job(path)) {
+            let _ = fs::remove_dir(of_job);
+            parent = of_job.parent();
+        }
+        if let Some(parent) = parent
             && std::env::var_os("IBEMU_RUNTIME_DIR").is_none()
         {
-            // Fails while other fabrics exist, as intended.
             let _ = fs::remove_dir(parent);
         }
         Ok(())

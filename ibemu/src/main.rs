@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use ibemu::cli::{Cli, Verb};
 use ibemu::usage::UsageError;
-use ibemu::{output, supervisor, verbs, web};
+use ibemu::{machines, output, supervisor, verbs, web};
 
 /// Exit code of a usage error.
 const USAGE: u8 = 2;
@@ -61,6 +61,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Window(options) => verbs::offline::window(options),
         Verb::Sim(what) => verbs::sim(what),
         Verb::Supervisor(options) => supervisor::run(&options.dir),
+        Verb::Agent(options) => machines::agent(fabric, options),
         Verb::Up(options) => {
             wait(verbs::up(fabric, options))?;
             match options.web {

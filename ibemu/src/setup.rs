@@ -52,7 +52,8 @@ pub fn check_prerequisites() -> Result<()> {
 /// If one has.
 pub fn check_names(state: &FabricState) -> Result<()> {
     let taken: BTreeSet<String> = Namespace::list()?.into_iter().collect();
-    if let Some(name) = state.namespaces.iter().find(|name| taken.contains(*name)) {
+    let own = state.namespaces_here();
+    if let Some(name) = own.iter().find(|name| taken.contains(*name)) {
         bail!(
             "the network namespace {name} exists already and is not this fabric's: remove it (ip \
              netns delete {name}), or choose another name with --fabric"
@@ -67,7 +68,8 @@ pub fn check_names(state: &FabricState) -> Result<()> {
 /// The kernel's error. Links and namespaces created until then stay.
 pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize)) -> Result<()> {
     let label = state.fabric.label();
-    let names: BTreeSet<&String> = state.namespaces.iter().collect();
+    let own = state.namespaces_here();
+    let names: BTreeSet<&String> = own.iter().collect();
     let mut nets = BTreeMap::new();
     for name in names {
         nets.insert(name, Net::create(name, &label).await?);
@@ -78,7 +80,9 @@ pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize))
     }
     progress(nets.len(), 0);
     let mut cables = 0;
-    let is_pair = |link: &&[End; 2]| state.medium(**link) == Transport::Veth;
+    let is_pair = |link: &&[End; 2]| {
+        state.medium(**link) == Transport::Veth && link.iter().all(|end| state.is_here(end.node))
+    };
     let ends = state.links.iter().filter(is_pair).map(|link| {
         link.map(|end| CableEnd {
             net: &nets[&state.namespaces[end.node]],

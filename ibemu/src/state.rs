@@ -15,6 +15,7 @@ use wire::convert::saturate;
 
 use crate::addresses::{self, HostAddress};
 use crate::cli::Up;
+use crate::machines::Job;
 use crate::names::{CONTROLLERS, FabricName};
 use crate::net;
 use crate::process::ProcessRecord;
@@ -75,6 +76,9 @@ pub struct FabricState {
     /// The cables that are tunnels though the others are not: the smaller end of each.
     #[serde(default)]
     pub tunnels: BTreeSet<End>,
+    /// The job on whose machines it is; `None` on one machine.
+    #[serde(default)]
+    pub job: Option<Job>,
     /// What [`Self::addresses`] has computed.
     #[serde(skip)]
     addresses: OnceLock<Vec<HostAddress>>,

@@ -11,13 +11,17 @@ use anyhow::{Context, Result};
 use netio::namespace::Namespace;
 
 use crate::dir::FabricDir;
+use crate::machines::{self, Job};
 use crate::net::Net;
 use crate::process::{self, Found, ProcessId, ProcessRecord, Role};
 use crate::state::{FabricState, Stage};
-use crate::supervisor;
+use crate::supervisor::{self, protocol::Request};
 
 /// How long killed processes may take to end: 1,344 of them give back their memory.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a fabric on several machines may take to end, and how often it is looked for.
+const GONE_TIMEOUT: Duration = Duration::from_secs(20);
+const GONE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long programs that `exec` has started may take to terminate.
 const EXEC_GRACE: Duration = Duration::from_secs(1);
 /// How long devices that are recorded may take to terminate, so that their recordings are complete.
@@ -36,17 +40,50 @@ pub struct Removed {
     pub namespaces: usize,
 }
 
-/// Removes the fabric in `dir`; `None` if there is none.
+/// Removes the fabric in `dir`, on all its machines; `None` if there is none.
 ///
 /// # Errors
 /// If something cannot be removed; what could be, is.
 pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
+    if let Ok(Some(FabricState { job: Some(job), .. })) = FabricState::load(dir) {
+        end_job(dir, &job).await;
+    }
+    here(dir).await
+}
+
+/// Has the supervisor of a fabric on several machines end it; waits until this machine's directory is gone. Whatever is still
+/// here then is removed without it.
+async fn end_job(dir: &FabricDir, job: &Job) {
+    let asked = match supervisor::Client::connect(dir).await {
+        Ok(mut client) => client.ask(&Request::End).await.is_ok(),
+        Err(_) => false,
+    };
+    let gone = async {
+        while dir.exists() {
+            tokio::time::sleep(GONE_POLL_INTERVAL).await;
+        }
+    };
+    if asked && tokio::time::timeout(GONE_TIMEOUT, gone).await.is_ok() {
+        return;
+    }
+    if job.here.is_none() && job.is_own {
+        machines::release(&job.id).await;
+    }
+}
+
+/// Removes what is on this machine of the fabric in `dir`; `None` if there is nothing.
+///
+/// # Errors
+/// As [`down`].
+pub async fn here(dir: &FabricDir) -> Result<Option<Removed>> {
     // What another user put there must not be used.
     drop(dir.open()?);
     // A damaged state must not prevent removal: what can be found without it is removed.
     let state = FabricState::load(dir).ok().flatten();
     let namespaces = match &state {
-        Some(state) => existing(&state.namespaces)?,
+        Some(state) => existing(&state.namespaces_here())?,
+        // Whose label they have may be another fabric of that name, on this machine alone.
+        None if dir.is_of_job() => Vec::new(),
         None => labelled(dir).await?,
     };
     let recorded = supervisor::recorded(dir);

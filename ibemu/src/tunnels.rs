@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -87,7 +87,7 @@ pub(crate) fn sockets(
     for end in ends {
         let peer = peers.get(end).copied().unwrap_or(*end);
         if state.medium([*end, peer]) == Transport::Tunnel {
-            let socket = TunnelSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+            let socket = TunnelSocket::bind(SocketAddr::from((state.address([*end, peer]), 0)))?;
             inherited.insert(end.port, socket.inherit(command));
             sockets.push(socket);
         }

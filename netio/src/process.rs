@@ -1,15 +1,18 @@
 //! Processes by descriptor (never by a number that may have been given to another), and limits.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, geteuid, getrlimit, pidfd_open, pidfd_send_signal,
-    setrlimit, setsid,
+    Pid, PidfdFlags, Resource, Rlimit, geteuid, getpid, getppid, getrlimit, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, setrlimit, setsid,
 };
 use tokio::io::Interest;
 
@@ -98,6 +101,57 @@ impl AsFd for Pidfd {
     }
 }
 
+/// Has the process of `command` receive `signal` when the thread that starts it ends. It does not start if that has
+/// ended already.
+pub fn end_with_parent(command: &mut Command, signal: Signal) {
+    let parent = getpid();
+    // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which are async-signal-safe and
+    // allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(signal))?;
+            match getppid() == Some(parent) {
+                true => Ok(()),
+                false => Err(Errno::SRCH.into()),
+            }
+        });
+    }
+}
+
+/// Makes the calling process the parent of those among its descendants whose own parent ends, so that none is lost.
+///
+/// # Errors
+/// The system's error.
+pub fn adopt_orphans() -> io::Result<()> {
+    // Any process number but none turns it on.
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// A connected local socket that this process has inherited as `descriptor` and nobody else in it uses. It is
+/// closed on exec from now on.
+///
+/// # Errors
+/// `InvalidInput` for a number that is no descriptor of a socket, or one of standard input, output and error.
+pub fn inherited_stream(descriptor: i32) -> io::Result<UnixStream> {
+    let refused = || io::Error::from(io::ErrorKind::InvalidInput);
+    if descriptor <= libc::STDERR_FILENO {
+        return Err(refused());
+    }
+    // SAFETY: fstat(2) of any number is sound; it fails for one that is no descriptor.
+    let is_socket = unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        libc::fstat(descriptor, &raw mut status) == 0
+            && status.st_mode & libc::S_IFMT == libc::S_IFSOCK
+    };
+    if !is_socket {
+        return Err(refused());
+    }
+    // SAFETY: it is open, and the caller says that it is its own.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(descriptor.into())
+}
+
 /// Raises the soft limit of open files to the hard one (as root: to `wanted` if that is more) and
 /// returns the limit that now holds.
 ///
@@ -164,6 +218,13 @@ pub fn effective_uid() -> u32 {
     geteuid().as_raw()
 }
 
+/// What this machine is called.
+#[must_use]
+pub fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
 /// Where the running program is: other binaries of the project stand beside it.
 ///
 /// # Errors
@@ -212,6 +273,32 @@ mod tests {
             .unwrap()
             .unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_is_to_end_with_its_parent_ends_with_the_thread_that_started_it() {
+        let mut child = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            end_with_parent(command.arg("1000"), Signal::KILL);
+            command.spawn().unwrap()
+        })
+        .join()
+        .unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn what_is_no_socket_is_not_taken_for_an_inherited_one() {
+        use std::os::fd::IntoRawFd;
+        for wrong in [-1, 0, 2, 100_000] {
+            assert!(inherited_stream(wrong).is_err(), "{wrong}");
+        }
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let mut taken = inherited_stream(one.into_raw_fd()).unwrap();
+        io::Write::write_all(&mut taken, b"x").unwrap();
+        let mut byte = [0];
+        io::Read::read_exact(&mut other, &mut byte).unwrap();
+        assert_eq!(&byte, b"x");
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod rdma_cm;
 mod reachability;
 mod recording;
 mod restart;
+mod slurm;
 mod stock_programs;
 mod tools;
 mod traffic;

@@ -6,6 +6,7 @@
 
 mod binary;
 mod capture;
+mod cluster;
 mod fabric;
 mod live;
 mod pace;
@@ -15,6 +16,7 @@ mod traces;
 
 pub use binary::{ibemu, ibemu_command};
 pub use capture::{capture, tshark_fields};
+pub use cluster::Cluster;
 pub use fabric::{Fabric, Outcome, kill};
 pub use live::{Smps, named};
 pub use netio::transport::Transport;

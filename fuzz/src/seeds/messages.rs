@@ -187,5 +187,6 @@ fn process() -> ibemu::supervisor::protocol::Process {
         pid: Some(7),
         restarts: 1,
         exit: Some("killed".to_owned()),
+        is_lost: true,
     }
 }

@@ -1,5 +1,6 @@
 //! What the targets do, by what they read.
 
+pub(crate) mod cluster;
 pub(crate) mod device;
 pub(crate) mod histories;
 pub(crate) mod ibumad;

@@ -265,8 +265,44 @@ pub struct Up {
     pub multicast: Scheme,
 
     #[command(flatten)]
+    /// Several machines.
+    #[serde(default)]
+    pub several: Slurm,
+
+    #[command(flatten)]
     /// Link options.
     pub links: LinkOptions,
+}
+
+/// A fabric on several machines.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Several machines")]
+pub struct Slurm {
+    /// Place the fabric on the machines of a job of Slurm: of that in which this is called (salloc, sbatch), or of one that is
+    /// asked for (-N). ibemu has to stand at one path on all of them (docs/slurm.md)
+    #[arg(long)]
+    pub slurm: bool,
+    /// Ask Slurm for that many machines, 2 to 1024, until the fabric goes down [default: those of the job in which this is
+    /// called]
+    #[arg(short = 'N', long, value_name = "NUMBER", requires = "slurm",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub nodes: Option<u16>,
+    /// A further argument of salloc, with -N, as --salloc=--time=60. May be given several times [default: none]
+    #[arg(
+        long,
+        value_name = "ARGUMENT",
+        requires = "nodes",
+        allow_hyphen_values = true
+    )]
+    pub salloc: Vec<String>,
+    /// Which device runs on which machine, as `ibemu place --lines` prints it: lines MACHINE NODE, a machine by its number from 0
+    /// or its name [default: computed, as `ibemu place` shows it]
+    #[arg(long, value_name = "FILE", requires = "slurm")]
+    pub placement: Option<PathBuf>,
+    /// When a machine or its agent is lost, the rest goes on without its devices; the job has to be one with --no-kill, too
+    /// [default: everything ends]
+    #[arg(long, requires = "slurm")]
+    pub no_kill: bool,
 }
 
 /// What of a topology is left out, so that one machine can carry a part of a large fabric. Done in the order

@@ -69,6 +69,9 @@ impl FabricState {
                 "of its {nodes} nodes the first {devices} are devices, and a further port or a cable is of none of them"
             );
         }
+        if let Some(job) = &self.job {
+            job.check(devices)?;
+        }
         if self.sm_nodes.len() > CONTROLLERS.len() {
             let controllers = self.sm_nodes.len();
             bail!(

@@ -63,6 +63,7 @@ impl FabricState {
             sm_nodes: Vec::new(),
             namespaces,
             tunnels: BTreeSet::new(),
+            job: None,
             addresses: OnceLock::new(),
         };
         state.tunnels = state.choose_tunnels()?;

@@ -123,7 +123,7 @@ impl Fleet {
         self.join_all().await
     }
 
-    /// How the cable at `end` is made.
+    /// How the cable at `end` is made: between machines as a tunnel, else as the fabric's are.
     pub(super) fn medium(&self, end: End) -> Transport {
         let peer = self.peers.get(&end).copied().unwrap_or(end);
         self.state.medium([end, peer])

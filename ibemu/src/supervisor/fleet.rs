@@ -10,8 +10,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,17 +23,18 @@ use wire::convert::{saturate, usize_of};
 use super::journal::{self, Entry, History, Journal};
 use super::protocol::{Process, Progress, Target};
 use super::spawn;
+use super::targets::{controller_handle, describe, ignore_absent, place, targets};
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::logs;
-use crate::names::CONTROLLERS;
+use crate::machines::Hub;
 use crate::process::{self, ProcessId, Role};
 use crate::state::{End, FabricState};
 
 /// How long a started process may take until it answers.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a process may take to terminate before it is killed.
-const TERMINATE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const TERMINATE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a process that was killed may take to end, and its peers to be notified.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which a starting process is polled: first, longest.
@@ -50,30 +50,37 @@ pub(super) struct Fleet {
     /// One entry a cable that is pulled by request: its smaller end.
     pub(super) pulled: RefCell<BTreeSet<End>>,
     pub(super) progress: watch::Sender<Progress>,
-    members: RefCell<BTreeMap<Target, Member>>,
+    pub(super) members: RefCell<BTreeMap<Target, Member>>,
     journal: RefCell<Journal>,
     /// Notified whenever a process has ended and its peers are notified.
     settled: Notify,
+    /// The other machines, of a fabric on several.
+    pub(super) hub: Option<Rc<Hub>>,
+    /// Processes of other machines whose end was reported before their start.
+    pub(super) early: RefCell<BTreeMap<(u32, u32), String>>,
 }
 
 #[derive(Debug, Default)]
-struct Member {
-    running: Option<Running>,
+pub(super) struct Member {
+    pub(super) running: Option<Running>,
     /// Whether its peers are still being notified of its end.
-    settling: bool,
+    pub(super) settling: bool,
     /// Whether its end was requested.
-    stopping: bool,
+    pub(super) stopping: bool,
+    /// Whether its machine is lost.
+    pub(super) is_lost: bool,
     restarts: u32,
     ever_started: bool,
     exit: Option<String>,
 }
 
 #[derive(Debug)]
-struct Running {
-    id: ProcessId,
-    pidfd: Rc<Pidfd>,
-    /// To be reaped; `None` for one that a predecessor started.
-    child: Option<Child>,
+pub(super) struct Running {
+    pub(super) pid: u32,
+    /// Takes hold of it; `None` for one on another machine.
+    pub(super) pidfd: Option<Rc<Pidfd>>,
+    /// To be reaped; `None` for one that a predecessor started, or on another machine.
+    pub(super) child: Option<Child>,
 }
 
 impl Fleet {
@@ -104,6 +111,8 @@ impl Fleet {
             members: RefCell::new(members),
             journal: RefCell::new(journal),
             settled: Notify::new(),
+            hub: None,
+            early: RefCell::default(),
         }
     }
 
@@ -212,9 +221,10 @@ impl Fleet {
             .borrow()
             .values()
             .map(|member| Process {
-                pid: member.running.as_ref().map(|running| running.id.pid),
+                pid: member.running.as_ref().map(|running| running.pid),
                 restarts: member.restarts,
                 exit: member.exit.clone(),
+                is_lost: member.is_lost,
             })
             .collect()
     }
@@ -232,23 +242,21 @@ impl Fleet {
             .collect()
     }
 
-    /// Starts the process of `target` and watches it.
-    pub(super) fn start(self: &Rc<Self>, target: Target) -> Result<()> {
+    /// Starts the process of `target`, on its machine, and watches it.
+    pub(super) async fn start(self: &Rc<Self>, target: Target) -> Result<()> {
+        match self.elsewhere(target) {
+            Some((hub, machine)) => self.start_elsewhere(&hub, machine, target).await,
+            None => self.start_here(target),
+        }
+    }
+
+    fn start_here(self: &Rc<Self>, target: Target) -> Result<()> {
         let ends = self
             .node(target)
             .map_or_else(Vec::new, |node| self.ends(node));
         let spawned = spawn::spawn(&self.dir, &self.state, target, &ends)?;
         let pidfd = Pidfd::open(spawned.process.id.pid)?;
-        let restarts = {
-            let mut members = self.members.borrow_mut();
-            let member = members.entry(target).or_default();
-            if member.ever_started {
-                member.restarts += 1;
-            }
-            member.ever_started = true;
-            member.stopping = false;
-            member.restarts
-        };
+        let restarts = self.count_start(target);
         let (node, controller) = place(target);
         self.journal.borrow_mut().add(&Entry::Started {
             node,
@@ -262,13 +270,25 @@ impl Fleet {
         Ok(())
     }
 
+    /// How often a process that starts now was started again.
+    pub(super) fn count_start(&self, target: Target) -> u32 {
+        let mut members = self.members.borrow_mut();
+        let member = members.entry(target).or_default();
+        if member.ever_started {
+            member.restarts += 1;
+        }
+        member.ever_started = true;
+        member.stopping = false;
+        member.restarts
+    }
+
     fn watch(self: &Rc<Self>, target: Target, id: ProcessId, pidfd: Pidfd, child: Option<Child>) {
         let pidfd = Rc::new(pidfd);
         if let Some(member) = self.members.borrow_mut().get_mut(&target) {
             member.settling = false;
             member.running = Some(Running {
-                id,
-                pidfd: Rc::clone(&pidfd),
+                pid: id.pid,
+                pidfd: Some(Rc::clone(&pidfd)),
                 child,
             });
         }
@@ -303,7 +323,7 @@ impl Fleet {
     }
 
     /// Records the end and notifies the peers.
-    async fn record_end(&self, target: Target, how: String) {
+    pub(super) async fn record_end(&self, target: Target, how: String) {
         let expected = {
             let mut members = self.members.borrow_mut();
             let member = members.entry(target).or_default();
@@ -336,15 +356,11 @@ impl Fleet {
     /// # Errors
     /// If it can be neither terminated nor killed, or is still there some time after it was killed.
     pub(super) async fn stop(&self, target: Target) -> Result<()> {
-        let pidfd = self
-            .members
-            .borrow_mut()
-            .get_mut(&target)
-            .and_then(|member| {
-                member.stopping = true;
-                let running = member.running.as_ref()?;
-                Some(Rc::clone(&running.pidfd))
-            });
+        if let Some((hub, machine)) = self.elsewhere(target) {
+            self.stop_elsewhere(&hub, machine, target).await?;
+            return self.gone(target, KILL_TIMEOUT).await;
+        }
+        let pidfd = self.begin_stop(target);
         if let Some(pidfd) = pidfd {
             let name = || format!("cannot stop {}", self.name(target));
             ignore_absent(pidfd.signal(Signal::TERM)).with_context(name)?;
@@ -359,8 +375,16 @@ impl Fleet {
         self.gone(target, KILL_TIMEOUT).await
     }
 
+    /// Notes that the end of a process is asked for; what takes hold of it, if it runs on this machine.
+    pub(super) fn begin_stop(&self, target: Target) -> Option<Rc<Pidfd>> {
+        let mut members = self.members.borrow_mut();
+        let member = members.get_mut(&target)?;
+        member.stopping = true;
+        member.running.as_ref()?.pidfd.as_ref().map(Rc::clone)
+    }
+
     /// Waits until a process that was stopped has ended and its peers are notified, for `limit` at most.
-    async fn gone(&self, target: Target, limit: Duration) -> Result<()> {
+    pub(super) async fn gone(&self, target: Target, limit: Duration) -> Result<()> {
         let ended = async {
             loop {
                 let settled = self.settled.notified();
@@ -387,7 +411,7 @@ impl Fleet {
             Some(running) => bail!(
                 "{name} was killed and is still there after {limit:?}: the kernel holds process {pid} \
                  (/proc/{pid}/wchan names where)",
-                pid = running.id.pid
+                pid = running.pid
             ),
             None => bail!("{name} has ended, but its peers were not notified within {limit:?}"),
         }
@@ -444,47 +468,6 @@ impl Fleet {
         self.journal
             .borrow_mut()
             .add(&Entry::Cable { end, plugged });
-    }
-}
-
-/// Every process that the fabric has.
-fn targets(state: &FabricState) -> impl Iterator<Item = Target> + '_ {
-    let devices = (0u32..)
-        .zip(state.devices())
-        .map(|(node, _)| Target::Device(node));
-    let controllers = (0u32..).zip(&state.sm_nodes);
-    devices.chain(controllers.map(|(controller, _)| Target::Controller(controller)))
-}
-
-/// A process as the journal has it: the position of a device, or that of a controller.
-fn place(target: Target) -> (Option<u32>, u32) {
-    match target {
-        Target::Device(node) => (Some(node), 0),
-        Target::Controller(controller) => (None, controller),
-    }
-}
-
-/// The handle of a controller.
-pub(super) fn controller_handle(controller: u32) -> &'static str {
-    let handle = CONTROLLERS.get(usize_of(controller));
-    handle.copied().unwrap_or("a further controller")
-}
-
-fn ignore_absent(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-        other => other,
-    }
-}
-
-/// How a process has ended, as text.
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => "exited".to_owned(),
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(libc::SIGKILL)) => "was killed (signal 9)".to_owned(),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => format!("ended: {status}"),
     }
 }
 

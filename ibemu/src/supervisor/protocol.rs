@@ -42,6 +42,8 @@ pub enum Request {
         /// What.
         what: Target,
     },
+    /// Ends a fabric on several machines; answered at once.
+    End,
 }
 
 /// A process of the fabric.
@@ -102,4 +104,6 @@ pub struct Process {
     pub restarts: u32,
     /// How it ended last, if it has.
     pub exit: Option<String>,
+    /// Whether its machine is lost.
+    pub is_lost: bool,
 }

@@ -5,21 +5,24 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cluster::message::Order;
 use daemon::control::Answer;
 use daemon::logging::{LogArgs, LogLevel};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, stream};
 use netio::seqpacket::Listener;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::LocalSet;
 
 use wire::convert::usize_of;
 
+use super::elsewhere::is_gateway;
 use super::fleet::Fleet;
 use super::journal::{Entry, Journal};
 use super::protocol::{Failure, PROCESSES_MAX, Progress, Reply, Request, Target};
 use crate::ask;
 use crate::dir::FabricDir;
+use crate::machines::{self, Hub, HubEvent};
 use crate::process::ProcessRecord;
 use crate::state::{End, FabricState};
 
@@ -33,7 +36,7 @@ const AWAITED_AT_ONCE: usize = 16;
 /// Timeout of a request to the controller to sweep.
 const RESWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Descriptors a process needs besides: one a device, and connections to a few of them.
-const FILES_BESIDES: u64 = 512;
+pub(crate) const FILES_BESIDES: u64 = 512;
 
 /// Runs the supervisor of the fabric in `path` until SIGTERM or SIGINT.
 ///
@@ -54,7 +57,88 @@ pub fn run(path: &Path) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    if is_gateway(&state) {
+        return LocalSet::new().block_on(&runtime, machines::gateway(dir, state));
+    }
     LocalSet::new().block_on(&runtime, serve_fabric(dir, state))
+}
+
+/// Supervises a fabric on several machines until it ends; what is left on this machine is for the caller to remove.
+///
+/// # Errors
+/// Why it has ended, if nobody has asked for it.
+pub(crate) async fn in_job(
+    dir: FabricDir,
+    state: FabricState,
+    hub: Rc<Hub>,
+    mut events: mpsc::Receiver<HubEvent>,
+    mut leave: ShutdownSignals,
+) -> Result<()> {
+    let _logs = daemon::logging::start(&LogArgs {
+        log_level: LogLevel::Info,
+        log: Some(dir.log("supervisor")),
+        log_bytes: state.options.links.log_bytes,
+    });
+    let prepared = prepare(&state, &hub).await;
+    if let Err(error) = prepared {
+        hub.end(&format!("{error:#}")).await;
+        return Err(error);
+    }
+    let listener = Listener::bind(&dir.control("supervisor"))?;
+    let (journal, history) = Journal::open(&dir)?;
+    let mut fleet = Fleet::new(dir, state, journal, &history);
+    fleet.hub = Some(Rc::clone(&hub));
+    let server = Server {
+        fleet: Rc::new(fleet),
+        changes: Rc::new(Mutex::new(())),
+        ending: Rc::default(),
+    };
+    let (fleet, ending) = (Rc::clone(&server.fleet), Rc::clone(&server.ending));
+    hub.tell_ready().await;
+    tracing::info!(
+        "supervising fabric {} on several machines",
+        fleet.state.fabric
+    );
+    let served = daemon::control::serve(&listener, move |request| {
+        let server = server.clone();
+        async move { Answer::from(server.answer(request).await) }
+    });
+    tokio::pin!(served);
+    let why = loop {
+        tokio::select! {
+            ended = &mut served => break ended.err().map(|error| format!("the control socket failed: {error}")),
+            () = leave.next() => break Some("Slurm ends the job".to_owned()),
+            () = ending.notified() => break None,
+            event = events.recv() => {
+                let Some(event) = event else { break None };
+                if let Some(why) = fleet.hear(event) {
+                    break Some(why).filter(|why| !why.is_empty());
+                }
+            }
+        }
+    };
+    let text = why.clone().unwrap_or_default();
+    tracing::info!(
+        "the fabric ends: {}",
+        if text.is_empty() { "on request" } else { &text }
+    );
+    hub.end(&text).await;
+    match why {
+        Some(why) => bail!("{why}"),
+        None => Ok(()),
+    }
+}
+
+/// Has every machine make its namespaces and cables.
+async fn prepare(state: &FabricState, hub: &Rc<Hub>) -> Result<()> {
+    let others = hub
+        .machines()
+        .into_iter()
+        .map(|machine| async move { hub.order(machine, Order::Prepare).await.map(drop) });
+    let others = futures_util::future::try_join_all(others);
+    let own = machines::prepare_machine(state);
+    futures_util::try_join!(others, own)?;
+    Ok(())
 }
 
 async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
@@ -71,6 +155,7 @@ async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
     let server = Server {
         fleet,
         changes: Rc::new(Mutex::new(())),
+        ending: Rc::default(),
     };
     server.connect_adopted();
     let served = daemon::control::serve(&listener, move |request| {
@@ -91,6 +176,8 @@ struct Server {
     fleet: Rc<Fleet>,
     /// Held while a process is started or stopped, or a cable is plugged.
     changes: Rc<Mutex<()>>,
+    /// Notified when a fabric on several machines is to end.
+    ending: Rc<Notify>,
 }
 
 impl Server {
@@ -109,6 +196,7 @@ impl Server {
                 plugged,
             } => done(self.cable(node, port, plugged).await),
             Request::Restart { what } => done(self.restart(what).await),
+            Request::End => self.end(),
         }
     }
 
@@ -119,6 +207,19 @@ impl Server {
             let _changes = server.changes.lock().await;
             server.fleet.connect_adopted().await;
         });
+    }
+
+    fn end(&self) -> Reply {
+        if self.fleet.hub.is_none() {
+            return Reply::Refused("the fabric is on one machine".to_owned());
+        }
+        let ending = Rc::clone(&self.ending);
+        tokio::task::spawn_local(async move {
+            // The reply goes first.
+            tokio::task::yield_now().await;
+            ending.notify_one();
+        });
+        Reply::Done
     }
 
     fn start(&self) -> Reply {
@@ -150,15 +251,26 @@ impl Server {
                 .zip(fleet.state.devices())
                 .map(|(node, _)| Target::Device(node))
         };
-        for (count, target) in devices().enumerate() {
-            if !fleet.is_running(target) {
-                fleet.start(target).map_err(|error| (Some(target), error))?;
-            }
+        // Those of other machines are started side by side.
+        let mut started = stream::iter(devices().enumerate())
+            .map(|(count, target)| async move {
+                if count % STARTS_A_TURN == 0 {
+                    tokio::task::yield_now().await;
+                }
+                if !fleet.is_running(target) {
+                    fleet
+                        .start(target)
+                        .await
+                        .map_err(|error| (Some(target), error))?;
+                }
+                Ok(())
+            })
+            .buffered(STARTS_A_TURN);
+        while let Some(outcome) = started.next().await {
+            outcome?;
             fleet.progress.send_modify(|progress| progress.started += 1);
-            if count % STARTS_A_TURN == 0 {
-                tokio::task::yield_now().await;
-            }
         }
+        drop(started);
         let mut ready = stream::iter(devices())
             .map(|target| async move { (target, fleet.ready(target).await) })
             .buffer_unordered(AWAITED_AT_ONCE);
@@ -186,7 +298,7 @@ impl Server {
         fleet.check(Target::Controller(0))?;
         for target in fleet.controllers() {
             if !fleet.is_running(target) {
-                fleet.start(target)?;
+                fleet.start(target).await?;
             }
         }
         for target in fleet.controllers() {
@@ -230,7 +342,7 @@ impl Server {
         let fleet = &self.fleet;
         fleet.check(what)?;
         fleet.stop(what).await?;
-        fleet.start(what)?;
+        fleet.start(what).await?;
         if let Err(error) = fleet.ready(what).await {
             bail!("{} was started but {error:#}", fleet.name(what));
         }

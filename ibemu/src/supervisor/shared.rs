@@ -14,8 +14,30 @@ use wire::control::{DeviceReply, DeviceRequest};
 
 use super::cables::{AT_ONCE, NEIGHBOUR_TIMEOUT};
 use super::fleet::Fleet;
-use crate::ask;
-use crate::state::End;
+use crate::ask::{self, DeviceClient};
+use crate::dir::FabricDir;
+use crate::state::{End, FabricState};
+
+/// Makes the memory of a cable between two devices of this machine, and hands it to both.
+pub(crate) async fn join_here(
+    dir: &FabricDir,
+    state: &FabricState,
+    ends: [End; 2],
+    timeout: Duration,
+) -> Result<()> {
+    let memory = Cable::create()?;
+    for (end, second) in ends.into_iter().zip([false, true]) {
+        let mut client = DeviceClient::connect(dir, &state.nodes[end.node], timeout).await?;
+        let request = DeviceRequest::Attach {
+            port: PortNum::new(end.port),
+            cable: memory.number(),
+            second,
+        };
+        let descriptors = memory.descriptors(second);
+        client.ask_with(&request, &descriptors).await?;
+    }
+    Ok(())
+}
 
 impl Fleet {
     /// Whether the cable at `end` is in shared memory.
@@ -27,18 +49,10 @@ impl Fleet {
     pub(super) async fn join(&self, end: End, timeout: Duration) -> Result<()> {
         let peer = self.peers.get(&end).copied();
         let peer = peer.with_context(|| format!("no cable is in {}", self.state.end_name(end)))?;
-        let memory = Cable::create()?;
-        for (end, second) in [(end, false), (peer, true)] {
-            let mut client = self.client(end.node, timeout).await?;
-            let request = DeviceRequest::Attach {
-                port: PortNum::new(end.port),
-                cable: memory.number(),
-                second,
-            };
-            let descriptors = memory.descriptors(second);
-            client.ask_with(&request, &descriptors).await?;
+        match self.join_elsewhere([end, peer]).await {
+            Some(joined) => joined,
+            None => join_here(&self.dir, &self.state, [end, peer], timeout).await,
         }
-        Ok(())
     }
 
     /// Joins all cables.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser as _;
 use netio::namespace::Namespace;
+use netio::process::Signal;
 
 use super::protocol::Target;
 use crate::addresses;
@@ -105,9 +106,9 @@ pub(super) fn device_arguments(
     }
     arguments.add("--dir", dir.path());
     let peers = state.peers();
-    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     for end in ends {
         let peer = peers.get(end).copied().unwrap_or(*end);
+        let here = SocketAddr::from((state.address([*end, peer]), 0));
         let medium = match (inherited.get(&end.port), state.medium([*end, peer])) {
             (Some(medium), _) => medium.clone(),
             (None, Transport::Veth) => Medium::Veth(state.interface(*end)),
@@ -343,7 +344,9 @@ pub(super) fn spawn(
             (
                 "controller",
                 handle,
-                state.namespace(sm_node.node),
+                state
+                    .namespace(sm_node.node)
+                    .filter(|_| state.is_here(state.device_of(sm_node.node))),
                 Err(sm_node),
             )
         }
@@ -378,12 +381,29 @@ pub(super) fn spawn(
     if let Some(namespace) = &namespace {
         namespace.join_command(&mut command);
     }
+    if state.job.is_some() {
+        // A job leaves nothing behind, whatever ends its agent.
+        netio::process::end_with_parent(&mut command, Signal::KILL);
+    }
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {name} for {handle}"))?;
     let process = ProcessRecord::of_child(&child)
         .with_context(|| format!("cannot read /proc/{}/stat; is /proc mounted?", child.id()))?;
     Ok(Spawned { child, process })
+}
+
+/// Starts a device of this machine for another process than the supervisor.
+///
+/// # Errors
+/// As [`spawn`].
+pub(crate) fn spawn_device(
+    dir: &FabricDir,
+    state: &FabricState,
+    node: u32,
+    ends: &[End],
+) -> Result<Child> {
+    Ok(spawn(dir, state, Target::Device(node), ends)?.child)
 }
 
 #[cfg(test)]

@@ -7,10 +7,13 @@ use anyhow::{Context, Result, bail};
 use daemon::control::AsyncControlClient;
 
 use super::GUEST_VARIABLES;
+use super::elsewhere::{failure, is_gateway};
 use super::protocol::{Process, Reply, Request};
 use crate::ask::unexpected;
 use crate::dir::FabricDir;
 use crate::logs;
+use crate::machines::STEP_TIMEOUT;
+use crate::state::FabricState;
 
 /// Timeout of a request to the supervisor: a restart of a device waits for the device.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
@@ -79,7 +82,13 @@ impl Client {
 pub async fn ensure(dir: &FabricDir) -> Result<Client> {
     match Client::connect(dir).await {
         Ok(client) => Ok(client),
-        Err(_) => launch(dir).await,
+        Err(error) => match FabricState::load(dir)? {
+            // It goes with its supervisor.
+            Some(FabricState { job: Some(job), .. }) => Err(error).with_context(|| {
+                format!("the fabric's job {} is gone, or its supervisor is", job.id)
+            }),
+            _ => launch(dir).await,
+        },
     }
 }
 
@@ -103,7 +112,12 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
         command.env_remove(variable);
     }
     let mut child = command.spawn().context("cannot start the supervisor")?;
-    let deadline = Instant::now() + START_TIMEOUT;
+    let limit = match FabricState::load(dir).ok().flatten() {
+        // Several machines have to find each other.
+        Some(state) if is_gateway(&state) => 2 * STEP_TIMEOUT,
+        _ => START_TIMEOUT,
+    };
+    let deadline = Instant::now() + limit;
     loop {
         if let Ok(mut client) = Client::connect(dir).await
             && client.pid().await.is_ok()
@@ -111,6 +125,9 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
             return Ok(client);
         }
         if let Some(status) = child.try_wait()? {
+            if let Some(why) = failure(dir.path()) {
+                bail!("{why}");
+            }
             let words = logs::log_tail_note(dir, "supervisor");
             bail!(
                 "the supervisor ended at once ({status}){words}; its log: {}",

@@ -260,6 +260,12 @@ pub(crate) fn print(ran: &RunOutcome, about: &About<'_>, json: bool) -> Result<(
         fairness(all.fairness.filter(|_| all.flows > 1)),
     ))?;
     output::line(format!("one-way latency: {}", latency_line(&all.latency)))?;
+    if ran.untimed > 0 {
+        output::line(format!(
+            "  without {} flows between machines, whose clocks are not one: ibemu ping measures round trips",
+            ran.untimed
+        ))?;
+    }
     if let Some(calibration) = &about.calibration {
         output::line(calibration.line())?;
     }

@@ -9,6 +9,7 @@ use wire::Gid;
 use super::flows::{Flow, FlowSpec};
 use crate::lids::HostLids;
 use crate::paths::Path;
+use crate::verify::Pair;
 
 /// The number of a flow: whether it is a warm-up, its group, its position among those of its source and group.
 const WARM_UP: u32 = 1 << 31;
@@ -202,13 +203,17 @@ pub(super) fn by_source(specs: Vec<FlowSpec>) -> BTreeMap<usize, Vec<Numbered>> 
 }
 
 /// For each group of flows and each host that they go to: the group, the host's position, and what asks it for
-/// the latencies of the flows that are measured.
+/// the latencies of the flows that are measured, as far as the clocks of both their hosts are one (`is_timed`).
 pub(super) fn latency_requests(
     requests: &[SourceRequest],
     hosts: &[HostLids],
+    is_timed: impl Fn(Pair) -> bool,
 ) -> Vec<(u32, usize, Request)> {
-    let sources = requests.iter().map(|request| request.source);
-    let sources: Vec<_> = sources.map(|source| hosts[source].identity.lid).collect();
+    let sources_of = |sink: usize| {
+        let sources = requests.iter().map(|request| request.source);
+        let timed = sources.filter(|&source| is_timed((source, sink)));
+        timed.map(|source| hosts[source].identity.lid).collect()
+    };
     let of_flows = requests.iter().flat_map(|request| &request.flows);
     let sinks: BTreeSet<(u32, usize)> = of_flows
         .filter(|order| !order.spec.is_warm_up)
@@ -216,7 +221,7 @@ pub(super) fn latency_requests(
         .collect();
     let ask = |(group, sink): (u32, usize)| {
         let request = Request::SinkDurations {
-            sources: sources.clone(),
+            sources: sources_of(sink),
             first_flow: group << GROUP_SHIFT,
             last_flow: ((group + 1) << GROUP_SHIFT) - 1,
         };
@@ -230,8 +235,9 @@ pub(super) fn jitter_requests(
     requests: &[SourceRequest],
     hosts: &[HostLids],
     groups: &BTreeSet<u32>,
+    is_timed: impl Fn(Pair) -> bool,
 ) -> Vec<(u32, usize, Request)> {
-    let all = latency_requests(requests, hosts).into_iter();
+    let all = latency_requests(requests, hosts, is_timed).into_iter();
     let wanted = all.filter(|(group, ..)| groups.contains(group));
     let of_jitter = wanted.map(|(group, sink, request)| match request {
         Request::SinkDurations {

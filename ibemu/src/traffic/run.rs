@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::signals::ShutdownSignals;
-use hostd::control::{FlowState, Histogram};
+use hostd::control::{FlowState, Histogram, Latency};
 use tokio::time::Instant;
 
 use super::bench::Bench;
@@ -18,6 +18,7 @@ use crate::dir::FabricDir;
 use crate::lids::{HostLids, LeftOut};
 use crate::progress::Progress;
 use crate::state::FabricState;
+use crate::verify::Pair;
 
 /// The hosts of a run, and the flows between them.
 pub(crate) struct Participants {
@@ -53,6 +54,8 @@ pub(crate) struct RunOutcome {
     pub(crate) elapsed: Duration,
     /// Whether an interrupt has ended it.
     pub(crate) interrupted: bool,
+    /// How many flows join two machines, so that they have no one-way latency.
+    pub(crate) untimed: usize,
 }
 
 /// Sends traffic. An interrupt (SIGINT, SIGTERM) ends the flows; a second one does not wait for packets that
@@ -108,9 +111,16 @@ pub(crate) async fn run(
     progress.begin("counts");
     let account = ledger.settle(dir, state).await;
     let flows = bench.with_counts_of_sinks(ended.flows).await;
-    let asked = latency_requests(&requests, &hosts);
+    let mut flows = flows;
+    let is_timed = |pair| has_one_clock(state, &hosts, pair);
+    let mut untimed = 0;
+    for flow in flows.iter_mut().filter(|flow| !is_timed(flow.spec.pair)) {
+        flow.report.latency = Latency::default();
+        untimed += 1;
+    }
+    let asked = latency_requests(&requests, &hosts, is_timed);
     let latencies = bench.durations(asked, groups).await;
-    let asked = jitter_requests(&requests, &hosts, &jitter_of);
+    let asked = jitter_requests(&requests, &hosts, &jitter_of, is_timed);
     let jitter = bench.durations(asked, groups).await;
     // A host that has gone has nothing left to forget.
     let _ = bench.clear().await;
@@ -126,7 +136,15 @@ pub(crate) async fn run(
         left_out,
         elapsed,
         interrupted: ended.interrupted,
+        untimed,
     })
+}
+
+/// Whether two hosts are on one machine: the clocks of several have no common origin.
+fn has_one_clock(state: &FabricState, hosts: &[HostLids], (source, sink): Pair) -> bool {
+    let Some(job) = &state.job else { return true };
+    let [source, sink] = [source, sink].map(|host| state.device_of(hosts[host].node));
+    job.placement[source] == job.placement[sink]
 }
 
 /// The preparation of a run, before its first packet.

@@ -129,9 +129,9 @@ impl VirtualFabric {
             measured.extend(request.measured(&self.reports(request.source)?)?);
         }
         self.count_copies(&mut measured)?;
-        let asked = latency_requests(&requests, &self.hosts);
+        let asked = latency_requests(&requests, &self.hosts, |_| true);
         let latencies = self.durations(asked, groups)?;
-        let asked = jitter_requests(&requests, &self.hosts, jitter_of);
+        let asked = jitter_requests(&requests, &self.hosts, jitter_of, |_| true);
         let jitter = self.durations(asked, groups)?;
         let findings = self.findings();
         Ok(VirtualRun {
@@ -144,6 +144,7 @@ impl VirtualFabric {
                 left_out: self.left_out,
                 elapsed,
                 interrupted,
+                untimed: 0,
             },
             findings,
         })

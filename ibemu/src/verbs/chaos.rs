@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::chaos::{self, FaultKinds, Length, Plan};
+use crate::dir::FabricDir;
 use crate::names::FabricName;
 use crate::quantity::Rate;
+use crate::state::FabricState;
 
 /// How long a campaign goes on without `--minutes`, `--seconds` and `--rounds`.
 const TIME: Duration = Duration::from_secs(60);
@@ -73,6 +75,11 @@ const RATE: u64 = 1_000_000;
 /// # Errors
 /// If a rule is broken, or the fabric is not whole to begin with.
 pub async fn run(fabric: &FabricName, asked: &Chaos) -> Result<()> {
+    if let Some(FabricState { job: Some(_), .. }) = FabricState::load(&FabricDir::of(fabric))? {
+        bail!(
+            "fabric {fabric} is on several machines, and chaos ends processes of one: bring it up without --slurm"
+        );
+    }
     let seconds = |seconds: u32| Length::Time(Duration::from_secs(u64::from(seconds)));
     let length = match (asked.rounds, asked.minutes, asked.seconds) {
         (Some(rounds), ..) => Length::Rounds(rounds),

@@ -6,6 +6,7 @@ use crate::cli::Down;
 use crate::dir::{self, FabricDir};
 use crate::names::FabricName;
 use crate::output;
+use crate::state::FabricState;
 use crate::teardown;
 
 /// Takes down `fabric`, or all.
@@ -35,7 +36,16 @@ pub async fn run(fabric: &FabricName, options: &Down) -> Result<()> {
 
 async fn one(fabric: &FabricName) -> Result<()> {
     let dir = FabricDir::of(fabric);
-    let Some(removed) = teardown::down(&dir).await? else {
+    let state = FabricState::load(&dir).ok().flatten();
+    let removed = teardown::down(&dir).await?;
+    if let Some(FabricState { job: Some(job), .. }) = state {
+        return output::line(format!(
+            "fabric {fabric} is down on the {} machines of job {}",
+            job.machines.len(),
+            job.id
+        ));
+    }
+    let Some(removed) = removed else {
         bail!(
             "there is no fabric {fabric} ({} does not exist)",
             dir.path().display()

@@ -24,6 +24,7 @@ use netio::seqpacket::BlockingConnection;
 use crate::addresses;
 use crate::cli::Exec;
 use crate::dir::FabricDir;
+use crate::machines::visit;
 use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind, NodeState};
@@ -59,6 +60,14 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
     let node = state.find(&options.node)?;
+    let device = state.device_of(node);
+    if let Some(job) = &state.job
+        && !state.is_here(device)
+    {
+        let source = visit(job, device, &arguments_of(fabric, options))?.exec();
+        let program = "srun".to_owned();
+        return Err(CannotRun { program, source }.into());
+    }
     let (program, arguments) = options
         .command
         .split_first()
@@ -132,6 +141,23 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
     let source = command.exec();
     let program = program.to_string_lossy().into_owned();
     Err(CannotRun { program, source }.into())
+}
+
+/// The arguments of the same call.
+fn arguments_of(fabric: &FabricName, options: &Exec) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["--fabric".into(), fabric.as_str().into()];
+    arguments.push("exec".into());
+    for (is_given, option) in [
+        (options.no_preload, "--no-preload"),
+        (options.umad2sim, "--umad2sim"),
+    ] {
+        if is_given {
+            arguments.push(option.into());
+        }
+    }
+    arguments.push(options.node.clone().into());
+    arguments.extend(options.command.iter().cloned());
+    arguments
 }
 
 /// A command that cannot be started.

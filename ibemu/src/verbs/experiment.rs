@@ -34,6 +34,9 @@ pub enum Sim {
         /// How they are run.
         #[command(flatten)]
         how: How,
+        /// Where they are run.
+        #[command(flatten)]
+        slurm: super::array::Array,
     },
     /// Write index.html over the results in a folder, and say what of them holds
     Report {
@@ -62,16 +65,27 @@ pub enum Sim {
 pub struct How {
     /// The reduced plan: fewer loads, VLs or packets
     #[arg(long)]
-    quick: bool,
+    pub(super) quick: bool,
     /// Seed of everything that is drawn; the same seed gives the same files on any machine
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Folder for <plan>.csv, <plan>.json and <plan>.html; made if need be
     #[arg(long, value_name = "FOLDER", default_value = "results")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Points run side by side, 1 to 1024 [default: one a core]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    pub(super) threads: Option<u16>,
+}
+
+impl How {
+    fn options(&self) -> Options {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Options {
+            quick: self.quick,
+            seed: self.seed,
+            threads: self.threads.map_or_else(cores, usize::from),
+        }
+    }
 }
 
 /// Does what was asked.
@@ -86,13 +100,23 @@ pub fn run(what: &Sim) -> Result<()> {
         Sim::Traffic(traffic) => super::virtual_traffic::run(traffic),
         Sim::Replay { files } => super::replay::run(files),
         Sim::Run { plan, how } => batch(&[find(plan)?], how),
-        Sim::Batch { plans, how, .. } => {
-            let plans: Result<Vec<Plan>> = if plans.is_empty() {
-                Plan::builtins().map(find).collect()
-            } else {
-                plans.iter().map(|plan| find(plan)).collect()
+        Sim::Batch {
+            plans, how, slurm, ..
+        } => {
+            let names: Vec<&str> = match plans.as_slice() {
+                [] => Plan::builtins().collect(),
+                plans => plans.iter().map(String::as_str).collect(),
             };
-            let ended = batch(&plans?, how);
+            let plans: Result<Vec<Plan>> = names.iter().map(|plan| find(plan)).collect();
+            let plans = plans?;
+            if let Some(part) = slurm.part()? {
+                let out = &how.out;
+                return experiments::part(&plans, how.options(), out, part).map_err(refused);
+            }
+            if slurm.is_asked() {
+                return slurm.submit(&names, &plans, how);
+            }
+            let ended = batch(&plans, how);
             if ended.is_ok() {
                 return report(&how.out);
             }
@@ -115,12 +139,7 @@ fn list() -> Result<()> {
 }
 
 fn batch(plans: &[Plan], how: &How) -> Result<()> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options {
-        quick: how.quick,
-        seed: how.seed,
-        threads: how.threads.map_or_else(cores, usize::from),
-    };
+    let options = how.options();
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {eta} left") {
         bar.set_style(style);

@@ -1,5 +1,6 @@
 //! The verbs of the command.
 
+mod array;
 mod cable;
 mod campaign;
 mod capture;

@@ -102,6 +102,9 @@ struct Device {
     ports_active: usize,
     restarts: u32,
     exit: Option<String>,
+    /// Of a fabric on several machines: the one that it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
     drops: u64,
     drops_by_reason: Drops,
     frames: Drops,
@@ -217,6 +220,7 @@ fn devices(
             name: node.name.clone(),
             kind: node.kind.name(),
             state: match (process.pid, ports) {
+                (None, _) if process.is_lost => "lost",
                 (None, _) => "ended",
                 (Some(_), None) => "hung",
                 (Some(_), Some(_)) => "running",
@@ -233,6 +237,10 @@ fn devices(
             }),
             restarts: process.restarts,
             exit: process.exit.clone(),
+            machine: state
+                .job
+                .as_ref()
+                .map(|job| job.machine_name(state.device_of(position)).to_owned()),
             drops: drops.values().sum(),
             drops_by_reason: drops,
             frames: ports.map(drops::frames_of_ports).unwrap_or_default(),
@@ -271,6 +279,7 @@ fn without_ports(name: &str, kind: &'static str, pid: Option<u32>, state: &'stat
         ports_active: 0,
         restarts: 0,
         exit: None,
+        machine: None,
         drops: 0,
         drops_by_reason: Drops::new(),
         frames: Drops::new(),

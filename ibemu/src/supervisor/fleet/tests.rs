@@ -42,8 +42,8 @@ fn a_process_that_does_not_end_is_waited_for_no_longer_than_said_and_named() {
     // One that is there still: this process, which nothing has killed.
     let own = ProcessRecord::own().unwrap().id;
     let running = Running {
-        id: own,
-        pidfd: Rc::new(Pidfd::open(own.pid).unwrap()),
+        pid: own.pid,
+        pidfd: Some(Rc::new(Pidfd::open(own.pid).unwrap())),
         child: None,
     };
     let mut members = fleet.members.borrow_mut();

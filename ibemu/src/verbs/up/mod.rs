@@ -6,6 +6,7 @@ mod m_key;
 mod memory;
 mod partitions;
 mod phases;
+mod several;
 mod tables;
 
 use std::time::Duration;
@@ -54,9 +55,16 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let levels = options.levels.guids(&topology.graph)?;
     let shape = shape::lines(&topology.graph);
     let dir = FabricDir::of(fabric);
+    let slurm = options.several.slurm;
+    let mut options = options.clone();
+    if slurm {
+        several::choose_transport(&mut options);
+    }
+    let options = &options;
+    let graph = slurm.then(|| topology.graph.clone());
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
-    if options.transport.has_namespaces() {
+    if options.transport.has_namespaces() && !slurm {
         setup::check_prerequisites()?;
         setup::check_names(&state)?;
     }
@@ -64,14 +72,26 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
         state.options.record = Some(recordings::prepare(folder)?);
     }
     let mut progress = Progress::new();
-    let wants_interfaces = options.transport.has_namespaces() && !options.no_ip;
+    let wants_interfaces = options.transport.has_namespaces() && !options.no_ip && !slurm;
     if wants_interfaces && let Err(error) = addresses::check_interfaces() {
         progress.print(&format!(
             "/dev/net/tun cannot be used ({error}): hosts have no interface ib0 (modprobe tun, or --no-ip)"
         ));
         state.options.no_ip = true;
     }
-    dir.create()?;
+    let asked = match &graph {
+        Some(graph) => tokio::select! {
+            placed = several::place(&dir, &mut state, graph, options) => Some(placed?),
+            () = leave.next() => return Err(anyhow!("interrupted: nothing was begun")),
+        },
+        None => None,
+    };
+    if let Err(error) = dir.create() {
+        if let Some(asked) = asked {
+            asked.give_back().await;
+        }
+        return Err(error);
+    }
     progress.print(&headline(&state));
     if tables.as_ref().is_some_and(|given| given.levels.is_empty()) {
         progress.print(&format!("tables: {}", Warning::OneVl));
@@ -103,7 +123,13 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
             }
             Ok(())
         }
-        Err(failed) => Err(clean_up(&dir, failed).await),
+        Err(failed) => {
+            let error = clean_up(&dir, failed).await;
+            if let Some(asked) = asked {
+                asked.give_back().await;
+            }
+            Err(error)
+        }
     }
 }
 
@@ -172,11 +198,19 @@ fn headline(state: &FabricState) -> String {
 
 fn contents(state: &FabricState) -> String {
     let transport = state.options.transport;
-    format!(
+    let text = format!(
         "{} switches, {} hosts, {} cables over {transport}",
         state.switches().count(),
         state.devices().len() - state.switches().count(),
         state.links.len()
+    );
+    let Some(job) = &state.job else { return text };
+    let cut = state.links.iter().filter(|&&ends| state.is_cut(ends));
+    format!(
+        "{text}, on the {} machines of job {} ({} cables between them)",
+        job.machines.len(),
+        job.id,
+        cut.count()
     )
 }
 

@@ -90,7 +90,7 @@ pub(super) async fn all(
     progress: &mut Progress,
     deadline: Instant,
 ) -> Result<Summary, Failed> {
-    if state.options.transport.has_namespaces() {
+    if state.options.transport.has_namespaces() && state.job.is_none() {
         namespaces(state, progress).await?;
     }
     let mut supervisor = processes(dir, state, progress, deadline).await?;
