@@ -75,12 +75,12 @@ impl Client {
     }
 }
 
-/// Connects to the supervisor of a fabric; starts one if it has none.
+/// Connects to the supervisor of a fabric; starts one if it has none, or one that is just ending.
 ///
 /// # Errors
 /// If it cannot be started.
 pub async fn ensure(dir: &FabricDir) -> Result<Client> {
-    match Client::connect(dir).await {
+    match reach(dir).await {
         Ok(client) => Ok(client),
         Err(error) => match FabricState::load(dir)? {
             // It goes with its supervisor.
@@ -89,6 +89,20 @@ pub async fn ensure(dir: &FabricDir) -> Result<Client> {
             }),
             _ => launch(dir).await,
         },
+    }
+}
+
+/// Connects to a supervisor that answers. One that was killed takes connections until the kernel has closed its socket,
+/// and never answers them.
+async fn reach(dir: &FabricDir) -> Result<Client> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let mut client = Client::connect(dir).await?;
+        match client.pid().await {
+            Ok(_) => return Ok(client),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => tokio::time::sleep(START_POLL_INTERVAL).await,
+        }
     }
 }
 
@@ -141,5 +155,39 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
             );
         }
         tokio::time::sleep(START_POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netio::seqpacket::Listener;
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    #[test]
+    fn a_supervisor_that_is_just_ending_is_left_for_the_one_that_follows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        std::fs::create_dir(dir.path()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let listener = Listener::bind(&dir.control("supervisor")).unwrap();
+            let supervisors = async {
+                // The one that was killed: its socket takes a connection, which nobody answers.
+                drop(listener.accept().await.unwrap());
+                let connection = listener.accept().await.unwrap();
+                let request = connection.receive().await.unwrap().unwrap();
+                let request: Request = wire::control::decode(&request).unwrap();
+                assert_eq!(request, Request::Hello);
+                let reply = wire::control::encode(&Reply::Hello { pid: 7 }).unwrap();
+                connection.send(&reply).await.unwrap();
+            };
+            let (reached, ()) = tokio::join!(reach(&dir), supervisors);
+            assert!(reached.is_ok(), "{reached:?}");
+        });
     }
 }
