@@ -67,7 +67,7 @@ async fn end_job(dir: &FabricDir, job: &Job) {
         return;
     }
     if job.here.is_none() && job.is_own {
-        machines::release(&job.id).await;
+        machines::release(&job.id, machines::RELEASE_TIMEOUT).await;
     }
 }
 

@@ -279,7 +279,7 @@ pub struct Up {
 #[command(next_help_heading = "Several machines")]
 pub struct Slurm {
     /// Place the fabric on the machines of a job of Slurm: of that in which this is called (salloc, sbatch), or of one that is
-    /// asked for (-N). ibemu has to stand at one path on all of them (docs/slurm.md)
+    /// asked for (-N). ibemu has to stand at one path on all of them (docs/slurm.md) [default: all on this machine]
     #[arg(long)]
     pub slurm: bool,
     /// Ask Slurm for that many machines, 2 to 1024, until the fabric goes down [default: those of the job in which this is

@@ -235,17 +235,13 @@ pub(crate) async fn prepare_machine(state: &FabricState) -> Result<()> {
 /// Another rank: does what the supervisor asks for, until it is gone or says so.
 async fn follow(dir: &FabricDir, names: &[String], rank: usize, step: Step) -> Result<()> {
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
-    let place = step.learn()?;
+    let (own, leader) = (&names[rank], &names[0]);
+    let place = step.learn().with_context(|| own.clone())?;
     // What takes long comes before the connection, which must not be silent.
     let build = build::own()?;
-    let (own, leader) = (&names[rank], &names[0]);
     let wire = Wire::connect(place.address, place.secret.clone()).await;
-    let mut wire = wire.with_context(|| {
-        format!(
-            "{own} cannot reach {leader} at {} (TCP); are ports filtered between them?",
-            place.address
-        )
-    })?;
+    let mut wire =
+        wire.map_err(|error| rendezvous::unreachable(own, leader, place.address, &error))?;
     greet(&wire, &place, build, Some(rank), own).await?;
     let serving = serve(dir, &mut wire, rank, leader);
     tokio::select! {

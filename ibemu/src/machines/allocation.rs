@@ -3,16 +3,25 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use cluster::slurm;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use daemon::signals::ShutdownSignals;
+use netio::process::Signal;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::ChildStderr;
 
 use super::job::Machine;
 use crate::cli::Slurm;
 use crate::names::FabricName;
 
+/// What salloc says in front of a job's number: once it waits, and once it has its machines.
+const PENDING: &str = "salloc: Pending job allocation ";
+const GRANTED: &str = "salloc: Granted job allocation ";
 /// How often it is looked whether a job can begin at all.
 const PENDING_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a job that was cancelled may take to end, where somebody waits for it, and how often it is looked for.
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+const GONE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How much of what salloc says is kept, bytes.
 const SAID_BYTES_MAX: usize = 16 * 1024;
 
@@ -30,8 +39,13 @@ pub struct Allocation {
 /// The machines on which a fabric is brought up.
 ///
 /// # Errors
-/// Without Slurm, an allocation of two machines or more, or if Slurm does not give one.
-pub async fn allocate(fabric: &FabricName, options: &Slurm) -> Result<Allocation> {
+/// Without Slurm, an allocation of two machines or more, if Slurm does not give one, or if it is asked to end; no
+/// job of its own is then left.
+pub async fn allocate(
+    fabric: &FabricName,
+    options: &Slurm,
+    leave: &mut ShutdownSignals,
+) -> Result<Allocation> {
     let inside = std::env::var(slurm::JOB).ok();
     let (id, is_own) = match (inside, options.nodes) {
         (Some(id), None) => (id, false),
@@ -40,7 +54,7 @@ pub async fn allocate(fabric: &FabricName, options: &Slurm) -> Result<Allocation
         ),
         (None, Some(nodes)) => {
             ensure!(nodes >= 2, one_machine(1));
-            (submit(fabric, nodes, &options.salloc).await?, true)
+            (submit(fabric, nodes, &options.salloc, leave).await?, true)
         }
         (None, None) => bail!(
             "--slurm is for the inside of an allocation (salloc -N 3, sbatch): call it there, or let it ask for machines (--slurm -N 3)"
@@ -54,7 +68,7 @@ pub async fn allocate(fabric: &FabricName, options: &Slurm) -> Result<Allocation
         }),
         Err(error) => {
             if is_own {
-                release(&id).await;
+                release(&id, RELEASE_TIMEOUT).await;
             }
             Err(error)
         }
@@ -67,9 +81,14 @@ fn one_machine(count: usize) -> String {
     )
 }
 
-/// Asks Slurm for machines; waits until they are there.
-async fn submit(fabric: &FabricName, nodes: u16, more: &[String]) -> Result<String> {
-    let mut command = Command::new("salloc");
+/// Asks Slurm for machines; waits until they are there, or until it is asked to end.
+async fn submit(
+    fabric: &FabricName,
+    nodes: u16,
+    more: &[String],
+    leave: &mut ShutdownSignals,
+) -> Result<String> {
+    let mut command = tokio::process::Command::new("salloc");
     command.args([
         "--no-shell",
         "--ntasks-per-node=1",
@@ -81,73 +100,105 @@ async fn submit(fabric: &FabricName, nodes: u16, more: &[String]) -> Result<Stri
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut salloc = tokio::process::Command::from(command)
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot run salloc: is Slurm installed here? Without --slurm a fabric runs on this machine")?;
+    let mut salloc = command.spawn().context(
+        "cannot run salloc: is Slurm installed here? Without --slurm a fabric runs on this machine",
+    )?;
     let errors = salloc.stderr.take().context("salloc has no output")?;
-    let mut errors = BufReader::new(errors).lines();
-    let mut said = String::new();
-    let mut waiting: Option<Waiting> = None;
-    loop {
-        let line = match tokio::time::timeout(PENDING_POLL_INTERVAL, errors.next_line()).await {
-            Ok(line) => line?,
-            Err(_) => {
-                if let Some(waiting) = &waiting
-                    && let Some(why) = waiting.never_begins().await
-                {
-                    bail!("Slurm gives no machines: a job of {nodes} would wait for ever ({why})");
-                }
-                continue;
-            }
+    let mut said = Said {
+        lines: BufReader::new(errors).lines(),
+        id: None,
+        text: String::new(),
+    };
+    let outcome = tokio::select! {
+        granted = said.granted(nodes) => granted,
+        () = leave.next() => Err(anyhow!("interrupted: nothing was begun")),
+    };
+    if outcome.is_err() {
+        // It gives back what it has, unless it was about to end.
+        if let Some(pid) = salloc.id()
+            && let Ok(pidfd) = netio::process::Pidfd::open(pid)
+        {
+            let _ = pidfd.signal(Signal::TERM);
+        }
+        let rest = async {
+            while said.next().await.is_ok_and(|line| line.is_some()) {}
+            salloc.wait().await
         };
-        let Some(line) = line else { break };
-        let id_behind = |words: &str| line.strip_prefix(words).map(|id| id.trim().to_owned());
-        if let Some(id) = id_behind("salloc: Pending job allocation ") {
-            waiting = Some(Waiting(Some(id)));
+        let _ = tokio::time::timeout(RELEASE_TIMEOUT, rest).await;
+        if let Some(id) = &said.id {
+            release(id, RELEASE_TIMEOUT).await;
         }
-        if let Some(id) = id_behind("salloc: Granted job allocation ") {
-            if let Some(mut waiting) = waiting.take() {
-                waiting.0 = None;
+    } else {
+        salloc.wait().await?;
+    }
+    outcome
+}
+
+/// What salloc says.
+struct Said {
+    lines: Lines<BufReader<ChildStderr>>,
+    /// The job, once it has a number.
+    id: Option<String>,
+    /// All else, as far as it is kept.
+    text: String,
+}
+
+impl Said {
+    /// The next line; `None` at the end.
+    async fn next(&mut self) -> Result<Option<String>> {
+        let Some(line) = self.lines.next_line().await? else {
+            return Ok(None);
+        };
+        if let Some(id) = [PENDING, GRANTED]
+            .iter()
+            .find_map(|words| line.strip_prefix(words))
+        {
+            self.id = Some(id.trim().to_owned());
+        } else if self.text.len() < SAID_BYTES_MAX {
+            self.text.push_str(&line);
+            self.text.push('\n');
+        }
+        Ok(Some(line))
+    }
+
+    /// The job, once it has its machines.
+    async fn granted(&mut self, nodes: u16) -> Result<String> {
+        loop {
+            match tokio::time::timeout(PENDING_POLL_INTERVAL, self.next()).await {
+                Ok(line) => match line? {
+                    Some(line) if line.starts_with(GRANTED) => {
+                        return self.id.clone().context("salloc gives the job no number");
+                    }
+                    Some(_) => {}
+                    None => bail!("Slurm gives no machines: {}", reason(&self.text)),
+                },
+                Err(_) => {
+                    if let Some(id) = &self.id
+                        && let Some(why) = never_begins(id).await
+                    {
+                        bail!(
+                            "Slurm gives no machines: a job of {nodes} would wait for ever ({why})"
+                        );
+                    }
+                }
             }
-            salloc.wait().await?;
-            return Ok(id);
         }
-        if said.len() < SAID_BYTES_MAX {
-            said.push_str(&line);
-            said.push('\n');
-        }
-    }
-    bail!("Slurm gives no machines: {}", reason(&said))
-}
-
-/// A job that has no machines yet; it is cancelled when nobody waits for it any more.
-struct Waiting(Option<String>);
-
-impl Waiting {
-    /// Why the job can never begin, if Slurm says so.
-    async fn never_begins(&self) -> Option<String> {
-        let mut command = Command::new("squeue");
-        command.args(["--noheader", "--format=%r", "--jobs", self.0.as_deref()?]);
-        let output = output(command, "squeue").await.ok()?;
-        let reason = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let is_for_ever = [
-            "PartitionConfig",
-            "PartitionNodeLimit",
-            "PartitionTimeLimit",
-            "BadConstraints",
-        ];
-        is_for_ever.contains(&reason.as_str()).then_some(reason)
     }
 }
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(id) = &self.0 {
-            // Without Slurm there is nothing to cancel.
-            let _ = Command::new("scancel").arg(id).status();
-        }
-    }
+/// Why a job that waits can never begin, if Slurm says so.
+async fn never_begins(id: &str) -> Option<String> {
+    let mut command = Command::new("squeue");
+    command.args(["--noheader", "--format=%r", "--jobs", id]);
+    let output = output(command, "squeue").await.ok()?;
+    let reason = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let is_for_ever = [
+        "PartitionConfig",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "BadConstraints",
+    ];
+    is_for_ever.contains(&reason.as_str()).then_some(reason)
 }
 
 /// What a program of Slurm says about why it fails.
@@ -207,13 +258,31 @@ fn field(line: &str, key: &str) -> Option<String> {
     (!value.is_empty() && value != "(null)").then(|| value.to_owned())
 }
 
-/// Gives the machines of a job back.
-pub(crate) async fn release(id: &str) {
+/// Gives the machines of a job back; waits until Slurm has them, for `limit` at most.
+pub(crate) async fn release(id: &str, limit: Duration) {
     let mut command = Command::new("scancel");
     command.arg(id);
     if let Err(error) = output(command, "scancel").await {
         tracing::warn!("job {id} could not be ended: {error:#}");
+        return;
     }
+    let gone = async {
+        while is_queued(id).await {
+            tokio::time::sleep(GONE_POLL_INTERVAL).await;
+        }
+    };
+    if tokio::time::timeout(limit, gone).await.is_err() {
+        tracing::warn!("job {id} was cancelled, and has not ended within {limit:?}");
+    }
+}
+
+/// Whether a job waits, runs or is being ended.
+async fn is_queued(id: &str) -> bool {
+    let mut command = Command::new("squeue");
+    command.args(["--noheader", "--format=%T", "--jobs", id]);
+    // Slurm forgets jobs that have ended, and says so as an error.
+    let asked = output(command, "squeue").await;
+    asked.is_ok_and(|output| !output.stdout.trim_ascii().is_empty())
 }
 
 async fn output(command: Command, name: &str) -> Result<std::process::Output> {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::agent::greet;
 use super::job::Job;
-use super::rendezvous::Place;
+use super::rendezvous::{self, Place};
 use super::streams::Streams;
 use super::wire::Wire;
 use super::{build, gather};
@@ -27,6 +27,8 @@ use crate::state::FabricState;
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the job step may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long Slurm may take for a job that is given back; a machine that is lost keeps it for longer.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a job step that has failed may take to say why.
 const WORDS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lines of the job step's errors that are kept.
@@ -78,7 +80,7 @@ pub(crate) async fn run(dir: FabricDir, state: FabricState) -> Result<()> {
     streams.end();
     step.end().await;
     if job.is_own {
-        super::allocation::release(&job.id).await;
+        super::allocation::release(&job.id, GIVE_BACK_TIMEOUT).await;
     }
     dir.remove()
 }
@@ -93,8 +95,8 @@ async fn join(
     let build = build::own()?;
     let own = netio::process::host_name();
     let wire = Wire::connect(place.address, place.secret.clone()).await;
-    let mut wire = wire.with_context(|| {
-        format!("{own} cannot reach the job's first machine at {} (TCP); are ports filtered between them?", place.address)
+    let mut wire = wire.map_err(|error| {
+        rendezvous::unreachable(&own, "the job's first machine", place.address, &error)
     })?;
     greet(&wire, &place, build, None, &own).await?;
     let deadline = step.deadline;
@@ -154,6 +156,8 @@ impl Step {
             "--cpu-bind=none",
         ]);
         command.args(["--unbuffered", "--chdir=/", "--input=none", "--export=ALL"]);
+        // Each line begins with the rank that says it.
+        command.arg("--label");
         command.args(["--jobid", &job.id, "--nodes", &count, "--ntasks", &count]);
         match job.no_kill {
             true => command.args(["--no-kill", "--kill-on-bad-exit=0"]),
@@ -197,7 +201,7 @@ impl Step {
             let Some(line) = line? else {
                 bail!("the job step has ended at once");
             };
-            if let Some(place) = Place::of_line(&line) {
+            if let Some(place) = Place::of_line(unlabelled(&line).1) {
                 // What else is said there is read, so that nobody waits for it.
                 tokio::task::spawn_local(async move {
                     while let Ok(Some(_)) = output.next_line().await {}
@@ -228,8 +232,7 @@ impl Step {
         for line in &lines {
             tracing::info!("{line}");
         }
-        let said = lines.iter().filter_map(|line| line.strip_prefix("ibemu: "));
-        if let Some(said) = said.clone().find(|said| !is_consequence(said)) {
+        if let Some(said) = cause(&lines) {
             return anyhow!("{said}");
         }
         let cannot_run = lines.iter().find(|line| line.contains("execve()"));
@@ -257,6 +260,29 @@ impl Step {
     }
 }
 
+/// The rank that a line of the step's output is of, and what it says; without a rank it is of srun.
+fn unlabelled(line: &str) -> (Option<u32>, &str) {
+    let parts = line.split_once(": ");
+    let rank = parts.and_then(|(rank, _)| rank.trim_start().parse().ok());
+    match (rank, parts) {
+        (Some(rank), Some((_, said))) => (Some(rank), said),
+        _ => (None, line),
+    }
+}
+
+/// Why there is no fabric, among what the processes of the step have said. The first one knows best: when it refuses one
+/// machine it ends, and another that comes then says that it cannot be reached.
+fn cause(lines: &[String]) -> Option<&str> {
+    let said = lines.iter().filter_map(|line| {
+        let (rank, said) = unlabelled(line);
+        Some((rank?, said.strip_prefix("ibemu: ")?))
+    });
+    let causes = said.filter(|(_, said)| !is_consequence(said));
+    causes
+        .min_by_key(|&(rank, _)| rank > 0)
+        .map(|(_, said)| said)
+}
+
 /// Whether a process of the step tells only that it was ended because of another one.
 fn is_consequence(said: &str) -> bool {
     let begins = ["the supervisor on ", "the agent of ", "ended before "];
@@ -273,4 +299,45 @@ async fn keep_lines(stream: impl AsyncRead + Unpin) -> Vec<String> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_first_machine_says_stands_above_what_follows_from_it_elsewhere() {
+        let lines = |lines: &[&str]| {
+            lines
+                .iter()
+                .map(|&line| line.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let refused =
+            "n2 runs ibemu 2, and n1 runs ibemu 1: the same build has to be on all machines";
+        let unreachable = "n3 cannot reach n1 at 10.0.0.1:7 (TCP): are ports filtered between them? (Connection refused)";
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let all = [
+                format!("0: ibemu: {refused}"),
+                format!("2: ibemu: {unreachable}"),
+                "srun: error: n3: task 2: Exited with exit code 1".to_owned(),
+            ];
+            let said = order.map(|number: usize| all[number].clone());
+            assert_eq!(cause(&said), Some(refused), "{said:?}");
+        }
+        let filtered = lines(&[
+            &format!(" 2: ibemu: {unreachable}"),
+            " 0: ibemu: ended before the fabric was there",
+            " 1: ibemu: the supervisor on n1 is lost: the connection has ended",
+        ]);
+        assert_eq!(cause(&filtered), Some(unreachable));
+        assert_eq!(cause(&lines(&["srun: error: x", "ibemu: of nobody"])), None);
+    }
+
+    #[test]
+    fn a_line_without_a_rank_is_whole() {
+        assert_eq!(unlabelled("12: a: b"), (Some(12), "a: b"));
+        assert_eq!(unlabelled("srun: error: x"), (None, "srun: error: x"));
+        assert_eq!(unlabelled("3"), (None, "3"));
+    }
 }

@@ -182,9 +182,8 @@ impl Gathering<'_> {
             [] => "the machine of `ibemu up`".to_owned(),
             missing => missing.join(", "),
         };
-        format!(
-            "{who} cannot reach {here} at {address} (TCP) within {GATHER_TIMEOUT:?}: are ports filtered between them?"
-        )
+        let why = anyhow::anyhow!("nothing has come within {GATHER_TIMEOUT:?}");
+        format!("{:#}", rendezvous::unreachable(&who, here, address, &why))
     }
 }
 

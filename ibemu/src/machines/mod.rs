@@ -29,8 +29,8 @@ mod wire;
 
 pub(crate) use agent::prepare_machine;
 pub use agent::{Agent, run as agent};
-pub(crate) use allocation::release;
 pub use allocation::{Allocation, allocate};
+pub(crate) use allocation::{RELEASE_TIMEOUT, release};
 pub(crate) use gateway::{FAILURE, STEP_TIMEOUT, run as gateway};
 pub(crate) use hub::{Hub, HubEvent};
 pub use job::{Job, Machine};

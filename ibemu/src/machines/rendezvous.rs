@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use cluster::pmi::Client;
 use cluster::session::Secret;
 
@@ -142,6 +142,18 @@ fn address_towards(name: &str) -> std::io::Result<IpAddr> {
     // Nothing is sent: it only asks for the route.
     socket.connect(other)?;
     Ok(socket.local_addr()?.ip())
+}
+
+/// What is said of a machine that cannot reach the supervisor's.
+pub(super) fn unreachable(
+    who: &str,
+    leader: &str,
+    address: SocketAddr,
+    why: &anyhow::Error,
+) -> anyhow::Error {
+    anyhow!(
+        "{who} cannot reach {leader} at {address} (TCP): are ports filtered between them? ({why:#})"
+    )
 }
 
 /// Whether MUNGE's commands are there and its daemon answers.

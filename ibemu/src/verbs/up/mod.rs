@@ -80,10 +80,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
         state.options.no_ip = true;
     }
     let asked = match &graph {
-        Some(graph) => tokio::select! {
-            placed = several::place(&dir, &mut state, graph, options) => Some(placed?),
-            () = leave.next() => return Err(anyhow!("interrupted: nothing was begun")),
-        },
+        Some(graph) => Some(several::place(&dir, &mut state, graph, options, &mut leave).await?),
         None => None,
     };
     if let Err(error) = dir.create() {

@@ -1,6 +1,7 @@
 //! `ibemu up --slurm`: the machines of the fabric, and what runs where.
 
 use anyhow::{Result, ensure};
+use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
 use topologies::{Graph, NodeId};
 
@@ -19,7 +20,7 @@ impl Asked {
     /// Gives the machines back.
     pub(super) async fn give_back(self) {
         if let Some(id) = self.0 {
-            machines::release(&id).await;
+            machines::release(&id, machines::RELEASE_TIMEOUT).await;
         }
     }
 }
@@ -40,6 +41,7 @@ pub(super) async fn place(
     state: &mut FabricState,
     graph: &Graph,
     options: &Up,
+    leave: &mut ShutdownSignals,
 ) -> Result<Asked> {
     remove_stale(dir).await?;
     ensure!(
@@ -47,7 +49,7 @@ pub(super) async fn place(
         "there is a fabric {fabric} already; take it down first (ibemu down --fabric {fabric}), or choose another name with --fabric",
         fabric = state.fabric
     );
-    let allocation = machines::allocate(&state.fabric, &options.several).await?;
+    let allocation = machines::allocate(&state.fabric, &options.several, leave).await?;
     let asked = Asked(allocation.is_own.then(|| allocation.id.clone()));
     match job(state, graph, options, allocation) {
         Ok(job) => {
