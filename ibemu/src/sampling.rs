@@ -73,15 +73,20 @@ async fn facts(
         pid: Some(client.pid().await?),
         ..Process::default()
     };
-    let devices = state.devices().iter();
-    let devices = devices.map(|device| (device.name.as_str(), device.kind.name()));
+    let managers_are_elsewhere = state.managers_are_elsewhere();
+    let devices = state.devices().iter().enumerate();
+    let devices =
+        devices.map(|(at, device)| (device.name.as_str(), device.kind.name(), !state.is_here(at)));
     let controllers = state
         .controllers()
-        .map(|(_, handle)| (handle, "controller"));
+        .map(|(_, handle)| (handle, "controller", managers_are_elsewhere));
     let named = devices.chain(controllers).zip(&processes);
-    let all = named.chain(std::iter::once((("supervisor", "supervisor"), &supervisor)));
-    let facts = all.map(|((name, role), process)| {
-        let usage = process.pid.map(&usage_of).unwrap_or_default();
+    let own = ("supervisor", "supervisor", managers_are_elsewhere);
+    let all = named.chain(std::iter::once((own, &supervisor)));
+    let facts = all.map(|((name, role, is_elsewhere), process)| {
+        // On this machine its number is another process's, or none's.
+        let measured = process.pid.filter(|_| !is_elsewhere);
+        let usage = measured.map(&usage_of).unwrap_or_default();
         ProcessFacts {
             name: name.to_owned(),
             role: role.to_owned(),
@@ -89,6 +94,7 @@ async fn facts(
             restarts: process.restarts,
             cpu_s: usage.cpu_s,
             resident_bytes: usage.resident_bytes,
+            is_elsewhere,
         }
     });
     Ok(facts.collect())

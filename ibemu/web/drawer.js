@@ -198,7 +198,7 @@ function identity(device) {
   if (process) {
     const restarts = process.restarts === 1 ? "1 restart" : `${process.restarts} restarts`;
     pairs.push(["Process", process.pid === null ? "does not run" : `${process.pid}, ${restarts}`]);
-    pairs.push(["CPU, memory", `${process.cpu_s.toFixed(1)} s, ${si(process.resident_bytes, "B")}`]);
+    pairs.push(["CPU, memory", process.is_elsewhere ? "on another machine" : `${process.cpu_s.toFixed(1)} s, ${si(process.resident_bytes, "B")}`]);
   }
   return list(pairs);
 }

@@ -24,7 +24,7 @@
  * @typedef {{switches: number, loops: CreditLoop[]}} Loops
  * @typedef {{name: string, kind: string, guid: string, system_image_guid: string, vendor_id: number, device_id: number,
  *   lid: number, is_present: boolean, ports: PortDetails[],
- *   process: null | {pid: number | null, restarts: number, cpu_s: number, resident_bytes: number}}} DeviceDetails
+ *   process: null | {pid: number | null, restarts: number, cpu_s: number, resident_bytes: number, is_elsewhere?: boolean}}} DeviceDetails
  * @typedef {{vl: number, weight: number, percent: number}} Share
  * @typedef {{forwarding: {lid: number, port: number, name: string | null}[], multicast: Record<string, number[]>,
  *   arbitration: {ports: number[], high_limit: number, high: Share[], low: Share[]}[]}} Tables

@@ -74,6 +74,12 @@ impl FabricState {
         job.is_none_or(|job| job.here == Some(job.placement[device]))
     }
 
+    /// Whether the supervisor and the controllers run on another machine than this one.
+    #[must_use]
+    pub fn managers_are_elsewhere(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.here != Some(0))
+    }
+
     /// Whether a cable joins two machines.
     #[must_use]
     pub fn is_cut(&self, ends: [End; 2]) -> bool {

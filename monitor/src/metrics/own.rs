@@ -229,7 +229,7 @@ fn processes(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Err
         [("process", &process.name), ("role", &process.role)]
     }
     let all = || snapshot.processes.iter();
-    let running = || all().filter(|process| process.pid.is_some());
+    let measured = || all().filter(|process| process.pid.is_some() && !process.is_elsewhere);
     families.gauge(
         "ibemu_process_running",
         "Whether the process runs",
@@ -243,11 +243,11 @@ fn processes(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Err
     families.counter(
         "ibemu_process_cpu_seconds",
         "CPU time of the process in user and kernel mode",
-        running().map(|it| (labels(it), it.cpu_s)),
+        measured().map(|it| (labels(it), it.cpu_s)),
     )?;
     families.gauge(
         "ibemu_process_resident_memory_bytes",
         "Resident memory of the process",
-        running().map(|it| (labels(it), real(it.resident_bytes))),
+        measured().map(|it| (labels(it), real(it.resident_bytes))),
     )
 }

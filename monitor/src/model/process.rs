@@ -17,4 +17,7 @@ pub struct ProcessFacts {
     pub cpu_s: f64,
     /// Resident memory, bytes.
     pub resident_bytes: u64,
+    /// Whether it runs on another machine, where what it uses is not known here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_elsewhere: bool,
 }
