@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use e2e::{Cluster, Outcome, ibemu};
 use serde_json::Value;
 
+mod refusals;
+mod verbs;
+
 /// Within which time a machine that is gone is found.
 const FOUND: Duration = Duration::from_secs(3);
 
@@ -35,10 +38,37 @@ fn names(status: &Value, kind: &str, state: &str) -> Vec<String> {
 }
 
 #[test]
+fn batch_jobs_have_opensm_in_them_and_run_points_to_the_same_bytes() {
+    let cluster = Cluster::up(3);
+    a_batch_job_has_opensm_in_it(&cluster);
+    points_as_tasks_of_an_array(&cluster);
+    the_page(&cluster);
+}
+
+#[test]
+fn whatever_ends_a_job_nothing_is_left_and_a_lost_machine_takes_its_devices_alone() {
+    let cluster = Cluster::up(3);
+    whatever_ends_it(&cluster);
+    it_is_queued_again(&cluster);
+    // Its machine stays away.
+    a_machine_is_lost(&cluster);
+}
+
+#[test]
 fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     let cluster = Cluster::up(3);
     let up = cluster
-        .ibemu(&["up", "fat-tree-4-3", "--slurm", "-N", "3"])
+        .ibemu(&[
+            "up",
+            "fat-tree-4-3",
+            "--slurm",
+            "-N",
+            "3",
+            "--qos",
+            "vlarb01",
+            "--vls",
+            "8",
+        ])
         .success();
     assert!(up.stdout.contains("on the 3 machines of job"), "{up}");
     assert!(up.stdout.contains("verified  all 240 pairs"), "{up}");
@@ -48,7 +78,6 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(status["links"]["active"], status["links"]["total"]);
 
     // A program beside a host runs on the host's machine, and finds the whole fabric.
-    let far = machine(&cluster, "h3.1.1");
     let there = cluster.ibemu(&["exec", "h3.1.1", "hostname"]).success();
     assert_eq!(there.stdout.trim(), "h3.1.1", "{there}");
     let found = cluster
@@ -57,25 +86,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(found.stdout.matches("Ca\t").count(), 16, "{found}");
     assert_eq!(cluster.ibemu(&["exec", "h3.1.1", "false"]).code, 1);
 
-    // Verbs on a machine of the job.
-    let job = cluster.job();
-    let program = ibemu();
-    let program = program.to_str().expect("UTF-8");
-    let step = [
-        "srun",
-        "--jobid",
-        &job,
-        "--overlap",
-        "--nodes=1",
-        "--nodelist",
-        &far,
-        program,
-        "ping",
-        "h0.0.0",
-        "h3.1.1",
-    ];
-    let ping = cluster.run("head", &step).success();
-    assert!(ping.stdout.contains("5 sent, 5 answered"), "{ping}");
+    verbs::work_everywhere(&cluster);
 
     let perf = cluster.ibemu(&["perf", "--all", "--count", "3"]).success();
     assert!(
@@ -84,8 +95,6 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
         "{perf}"
     );
     assert!(perf.stdout.contains("one-way latency: min"), "{perf}");
-    let path = cluster.ibemu(&["path", "h0.0.0", "h3.1.1"]).success();
-    assert!(path.stdout.lines().count() > 5, "{path}");
 
     // A cable between machines is pulled, a switch and a host are killed: the fabric heals.
     let cable = &cut("fat-tree-4-3")[0];
@@ -116,9 +125,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(jobs.stdout.trim(), "", "the allocation went back");
 }
 
-#[test]
-fn opensm_manages_an_irregular_fabric_on_three_machines_inside_of_a_batch_job() {
-    let cluster = Cluster::up(3);
+fn a_batch_job_has_opensm_in_it(cluster: &Cluster) {
     let program = ibemu();
     let script = format!(
         "#!/bin/bash
@@ -144,9 +151,7 @@ fn opensm_manages_an_irregular_fabric_on_three_machines_inside_of_a_batch_job() 
     cluster.assert_nothing_left();
 }
 
-#[test]
-fn a_machine_that_is_lost_takes_its_devices_alone_where_that_is_asked_for() {
-    let cluster = Cluster::up(3);
+fn a_machine_is_lost(cluster: &Cluster) {
     let up = [
         "up",
         "fat-tree-4-3",
@@ -159,7 +164,7 @@ fn a_machine_that_is_lost_takes_its_devices_alone_where_that_is_asked_for() {
         "none",
     ];
     let _ = cluster.ibemu(&up).success();
-    let host = machine(&cluster, "h0.0.0");
+    let host = machine(cluster, "h0.0.0");
     assert_eq!(
         host, "n1",
         "the subnet manager's host is on the first machine"
@@ -201,9 +206,7 @@ fn a_machine_that_is_lost_takes_its_devices_alone_where_that_is_asked_for() {
     });
 }
 
-#[test]
-fn whatever_ends_a_job_leaves_nothing_on_any_machine() {
-    let cluster = Cluster::up(3);
+fn whatever_ends_it(cluster: &Cluster) {
     let up = ["up", "ring-4-1", "--slurm", "-N", "3", "--verify", "none"];
     for what in [
         "scancel",
@@ -245,9 +248,7 @@ fn whatever_ends_a_job_leaves_nothing_on_any_machine() {
     }
 }
 
-#[test]
-fn a_job_that_is_queued_again_brings_its_fabric_up_again() {
-    let cluster = Cluster::up(3);
+fn it_is_queued_again(cluster: &Cluster) {
     let program = ibemu();
     let script = format!(
         "#!/bin/bash
@@ -259,15 +260,15 @@ fn a_job_that_is_queued_again_brings_its_fabric_up_again() {
         ",
         program.parent().expect("a folder").display()
     );
-    std::fs::write(cluster.folder().join("job"), script).expect("a script");
+    std::fs::write(cluster.folder().join("again"), script).expect("a script");
     let sbatch = [
         "sbatch",
         "--parsable",
         "--requeue",
         "--open-mode=append",
         "--nodes=3",
-        "--output=job.out",
-        "job",
+        "--output=again.out",
+        "again",
     ];
     let job = cluster
         .run("head", &sbatch)
@@ -275,152 +276,32 @@ fn a_job_that_is_queued_again_brings_its_fabric_up_again() {
         .stdout
         .trim()
         .to_owned();
-    let said = || std::fs::read_to_string(cluster.folder().join("job.out")).unwrap_or_default();
+    let said = || std::fs::read_to_string(cluster.folder().join("again.out")).unwrap_or_default();
+    let queued = |format: &str| {
+        let squeue = ["squeue", "--noheader", format, "--jobs", &job];
+        let listed = cluster.run("head", &squeue);
+        listed.stdout.trim().to_owned()
+    };
+    cluster.wait_until("it is queued again", || match queued("--format=%T %r") {
+        state if state == "PENDING BeginTime" && said().contains("run 0") => Ok(()),
+        state => Err(format!("{state}\n{}", said())),
+    });
+    // Slurm would wait for two minutes. It takes a run that begins in the second in which the one before ended for a part of that.
+    let which = format!("jobid={job}");
+    let start = ["scontrol", "update", &which, "starttime=now+2"];
+    let _ = cluster.run("head", &start).success();
     cluster.wait_until("the second run is over", || {
-        // Slurm would wait for two minutes.
-        let start = format!("jobid={job}");
-        let _ = cluster.run("head", &["scontrol", "update", &start, "starttime=now"]);
-        let state = cluster.run(
-            "head",
-            &["squeue", "--noheader", "--format=%T", "--jobs", &job],
-        );
-        match said() {
-            said if said.contains("run 1") && state.stdout.trim().is_empty() => Ok(()),
-            said => Err(format!("{said}\n{state}")),
+        match queued("--format=%T %r") {
+            state if state.is_empty() => Ok(()),
+            state => Err(format!("{state}\n{}", said())),
         }
     });
+    assert!(said().contains("run 1"), "{}", said());
     assert!(said().contains("is down on the 3 machines"), "{}", said());
     cluster.assert_nothing_left();
 }
 
-#[test]
-fn what_cannot_be_is_refused_in_one_message_and_leaves_nothing() {
-    let cluster = Cluster::up(3);
-    let refused = |arguments: &[&str], part: &str| {
-        let outcome = cluster.ibemu(arguments);
-        outcome.fails_with(1, part);
-        let messages = outcome
-            .stderr
-            .lines()
-            .filter(|line| line.starts_with("ibemu: "));
-        assert_eq!(messages.count(), 1, "{outcome}");
-        let jobs = cluster.run("head", &["squeue", "--noheader"]).success();
-        assert_eq!(jobs.stdout.trim(), "", "{arguments:?}");
-    };
-    let up = |more: &[&'static str]| [&["up", "ring-4-1", "--slurm"], more].concat();
-    refused(&up(&[]), "is for the inside of an allocation");
-    refused(&up(&["-N", "1"]), "the allocation has 1 machine");
-    refused(&up(&["-N", "9"]), "Slurm gives no machines");
-    refused(
-        &["up", "star-3", "--slurm", "-N", "3"],
-        "hosts stay on the machine of their switch",
-    );
-    let wrong = cluster.folder().join("placement");
-    std::fs::write(&wrong, "n7 s0\n").expect("a file");
-    let wrong = wrong.to_str().expect("UTF-8").to_owned();
-    let by_hand = [
-        "up",
-        "ring-4-1",
-        "--slurm",
-        "-N",
-        "3",
-        "--placement",
-        &wrong,
-    ];
-    refused(
-        &by_hand,
-        "line 1: there is no machine n7: write a number from 0 to 2, or one of n1, n2, n3",
-    );
-
-    // Another build on one machine: the file is the same, and one byte longer.
-    let other = cluster.folder().join("ibemu");
-    std::fs::copy(ibemu(), &other).expect("a copy");
-    std::fs::write(
-        cluster.folder().join("longer"),
-        [std::fs::read(ibemu()).expect("a program"), vec![0]].concat(),
-    )
-    .expect("a copy");
-    for name in ["switchd", "hostd", "controller"] {
-        std::os::unix::fs::symlink(ibemu().with_file_name(name), cluster.folder().join(name))
-            .expect("a link");
-    }
-    let longer = cluster.folder().join("longer");
-    let bind = |machine: &str, from: &str| {
-        let [from, to] = [cluster.folder().join(from), other.clone()];
-        let _ = cluster
-            .run(
-                machine,
-                &[
-                    "mount",
-                    "--bind",
-                    from.to_str().expect("UTF-8"),
-                    to.to_str().expect("UTF-8"),
-                ],
-            )
-            .success();
-    };
-    let unbind = |machine: &str| {
-        let _ = cluster
-            .run(machine, &["umount", other.to_str().expect("UTF-8")])
-            .success();
-    };
-    let _ = Outcome::of(Command::new("chmod").arg("755").arg(&longer)).success();
-    let again = |part: &str| {
-        let outcome = Outcome::of(&mut cluster.command(
-            "head",
-            &[
-                other.to_str().expect("UTF-8"),
-                "up",
-                "ring-4-1",
-                "--slurm",
-                "-N",
-                "3",
-            ],
-        ));
-        outcome.fails_with(1, part);
-        assert_eq!(
-            outcome
-                .stderr
-                .lines()
-                .filter(|line| line.starts_with("ibemu: "))
-                .count(),
-            1,
-            "{outcome}"
-        );
-    };
-    bind("n2", "longer");
-    again("the same build has to be on all machines");
-    unbind("n2");
-
-    // No program at that path: no common folder.
-    bind("n3", "placement");
-    again("ibemu has to stand at one path on all 3");
-    unbind("n3");
-
-    // Packets to the first machine are filtered: TCP of the third one does not arrive.
-    let namespace = cluster.namespace("n3");
-    let filter = |what: &str| {
-        let route = [
-            "netns",
-            "exec",
-            &namespace,
-            "ip",
-            "route",
-            what,
-            "blackhole",
-            "10.87.0.2/32",
-        ];
-        let _ = Outcome::of(Command::new("ip").args(route)).success();
-    };
-    filter("add");
-    refused(&up(&["-N", "3"]), "n3 cannot reach n1");
-    filter("del");
-    cluster.assert_nothing_left();
-}
-
-#[test]
-fn points_run_as_tasks_of_an_array_give_the_same_bytes() {
-    let cluster = Cluster::up(3);
+fn points_as_tasks_of_an_array(cluster: &Cluster) {
     let here = cluster.folder().join("here");
     let batch = ["sim", "batch", "mlid-observation5", "--quick", "--out"];
     let alone = Outcome::of(Command::new(ibemu()).args(batch).arg(&here)).success();
@@ -447,9 +328,7 @@ fn points_run_as_tasks_of_an_array_give_the_same_bytes() {
     assert_eq!(files(&here), files(there.as_ref()));
 }
 
-#[test]
-fn the_page_about_several_machines_is_true() {
-    let cluster = Cluster::up(3);
+fn the_page(cluster: &Cluster) {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/slurm.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let mut script = String::from("set -e\n");

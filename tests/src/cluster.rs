@@ -193,7 +193,7 @@ impl Cluster {
     /// # Panics
     /// If it does not within a minute.
     #[track_caller]
-    pub fn wait_until<T>(&self, what: &str, holds: impl Fn() -> Result<T, String>) -> T {
+    pub fn wait_until<T>(&self, what: &str, mut holds: impl FnMut() -> Result<T, String>) -> T {
         let begun = Instant::now();
         loop {
             match holds() {
@@ -208,7 +208,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let script = "head -c 20000 /run/*/log/slurmctld.log | tail -20; tail -n 40 /run/ibemu/*/log/supervisor.log";
+            let script = "head -c 20000 /run/*/log/slurmctld.log | tail -20; cat /run/ibemu/*/log/supervisor.log 2>/dev/null | tail -n 40";
             eprintln!("{}", self.run("head", &["bash", "-c", script]));
         }
         let mut down = Command::new(scripts().join("down.sh"));
