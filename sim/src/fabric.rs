@@ -53,6 +53,8 @@ const FRAME_BYTES: usize = 8192;
 const FAR_NS: u64 = 100_000;
 /// A device is woken at most so often within one nanosecond.
 const WAKES_A_MOMENT: u32 = 64;
+/// So many devices do not stay in the processor's caches.
+const MANY_DEVICES: usize = 512;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,6 +163,8 @@ pub(crate) struct Fabric {
     wake_times: Vec<WakeTimes>,
     scratch: Vec<u8>,
     ideal: bool,
+    /// Whether devices are too many for the processor's caches.
+    looks_ahead: bool,
     /// Whether packets and flow control go over cables without bytes: full hosts need them.
     pub(crate) hands_over: bool,
 }
@@ -180,6 +184,7 @@ impl Fabric {
             cables: Cables::new(&graph, faults.seed),
             ideal: model.credits == CreditReturn::Ideal,
             hands_over: false,
+            looks_ahead: count >= MANY_DEVICES,
             graph,
             tables,
             model,
@@ -214,7 +219,9 @@ impl Fabric {
         while let Some((at, event)) = self.queue.pop(until) {
             self.now = self.now.max(at);
             self.counters.events += 1;
-            self.look_ahead();
+            if self.looks_ahead {
+                self.look_ahead();
+            }
             match event {
                 Event::Arrive(flight) => self.arrive(at, flight),
                 Event::Wake(node) => self.wake(node),

@@ -114,6 +114,12 @@ impl Partitions {
         false
     }
 
+    /// Whether anything was stopped since [`Partitions::take_stopped`] gave all of it.
+    #[inline]
+    pub(crate) fn has_stopped(&self) -> bool {
+        !self.stopped.is_empty()
+    }
+
     /// Takes out what was stopped at a port: how many packets, and the last.
     pub(crate) fn take_stopped(&mut self) -> Option<(u16, Trap259)> {
         self.stopped.pop_first().map(|(_, stopped)| stopped)

@@ -83,6 +83,8 @@ pub(crate) struct Ports {
     /// As `touched`, of the other ports, and whether there are any.
     touched_beyond: PortSet,
     has_touched_beyond: bool,
+    /// One of the ports that the last refresh looked at had events.
+    have_events: bool,
 }
 
 impl Ports {
@@ -96,6 +98,7 @@ impl Ports {
             ready: PortSet::EMPTY,
             touched_beyond: PortSet::EMPTY,
             has_touched_beyond: false,
+            have_events: false,
             ports: ports.into_boxed_slice(),
         };
         (0..all.ports.len()).for_each(|at| all.touch(at));
@@ -141,23 +144,13 @@ impl Ports {
         }
     }
 
-    /// Whether one of the ports that may have changed since the last refresh has events.
+    /// Whether ports have events, as the last refresh found it.
     #[inline]
     pub(crate) fn have_events(&self) -> bool {
-        let mut touched = self.touched;
-        let mut any = false;
-        while touched != 0 {
-            any |= self.ports[first_of(touched) - 1].has_events();
-            touched &= touched - 1;
-        }
-        if self.has_touched_beyond {
-            let mut beyond = self.touched_beyond.iter();
-            any |= beyond.any(|number| self.ports[number.index() - 1].has_events());
-        }
-        any
+        self.have_events
     }
 
-    /// Those of them that have.
+    /// The ports that have events.
     pub(crate) fn with_events(&self) -> PortSet {
         let with_events = self.ports.iter().filter(|port| port.has_events());
         with_events.map(Port::number).collect()
@@ -166,6 +159,7 @@ impl Ports {
     /// Computes anew when the touched ports are ready and due.
     #[inline]
     pub(crate) fn refresh(&mut self, now: Time) {
+        self.have_events = false;
         let mut touched = core::mem::take(&mut self.touched);
         while touched != 0 {
             self.refresh_one(now, first_of(touched));
@@ -185,6 +179,7 @@ impl Ports {
     fn refresh_one(&mut self, now: Time, number: usize) {
         let port = &self.ports[number - 1];
         let polled = port.poll_times();
+        self.have_events |= port.has_events();
         let block = &mut self.blocks[number / BLOCK];
         let place = number % BLOCK;
         let is_ready = polled.ready_at <= now;

@@ -197,11 +197,16 @@ impl Switch {
         }
     }
 
-    /// Handles events of the touched ports, and sends traps that are due.
+    /// Whether [`Switch::poll_ports`] has anything to do, after a refresh of the ports.
+    #[inline]
+    fn has_reports(&self, now: Time) -> bool {
+        self.plane.ports.have_events() || self.trap_at <= now || self.plane.partitions.has_stopped()
+    }
+
+    /// Handles events of ports, and sends traps that are due.
+    #[cold]
     fn poll_ports(&mut self, now: Time) {
-        if self.plane.ports.have_events() {
-            self.take_events(now);
-        }
+        self.take_events(now);
         while let Some((count, packet)) = self.plane.partitions.take_stopped() {
             self.management.sma.p_key_blocked(now, count, &packet);
             self.trap_at = self.management.trap_at();
@@ -212,7 +217,6 @@ impl Switch {
         }
     }
 
-    #[cold]
     fn take_events(&mut self, now: Time) {
         let mut trap = false;
         for number in self.plane.ports.with_events().iter() {
@@ -358,8 +362,11 @@ impl Device for Switch {
             Input::Tick => self.tick(now),
             Input::Command(command) => self.execute(now, command),
         }
-        self.poll_ports(now);
         self.plane.ports.refresh(now);
+        if self.has_reports(now) {
+            self.poll_ports(now);
+            self.plane.ports.refresh(now);
+        }
     }
 
     #[inline]

@@ -13,6 +13,7 @@ const BLOCK: usize = routing::BLOCK;
 impl Fabric {
     /// Looks for input VLs that wait for each other in a cycle.
     pub(crate) fn find_deadlock(&self) -> Option<Deadlock> {
+        let vls = self.model.vls;
         let mut first = Vec::with_capacity(self.nodes.len());
         let mut input_vls = Vec::new();
         for id in self.graph.ids() {
@@ -21,12 +22,12 @@ impl Fabric {
                 continue;
             }
             for port in (0..=self.graph.node(id).ports).map(PortNum::new) {
-                input_vls.extend(Vl::data(Vl::DATA_COUNT).map(|vl| (id, port, vl)));
+                input_vls.extend(Vl::data(vls).map(|vl| (id, port, vl)));
             }
         }
-        let vls = usize::from(Vl::DATA_COUNT);
-        let place =
-            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * vls + vl.index();
+        let place = |node: usize, port: PortNum, vl: Vl| {
+            first[node] + port.index() * usize::from(vls) + vl.index()
+        };
         let next: Vec<Option<usize>> = input_vls
             .iter()
             .map(|&(id, port, vl)| {
