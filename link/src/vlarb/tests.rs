@@ -148,6 +148,20 @@ fn a_lone_entry_sends_for_ever() {
 }
 
 #[test]
+fn a_lone_vl_gives_high_priority_its_bytes_as_others_do() {
+    // The same VL in one entry, and in two.
+    for low in [&[(0, 64)][..], &[(0, 64), (0, 64)]] {
+        let mut arbiter = arbiter(&[(1, 255)], low, 1);
+        let half_of_the_limit = picks(&mut arbiter, 0b10, 2, 1024);
+        assert_eq!(half_of_the_limit, [1, 1]);
+        arbiter.set_high([]);
+        assert_eq!(picks(&mut arbiter, 0b01, 1, 1024), [0]);
+        arbiter.set_high([entry(1, 255)]);
+        assert_eq!(picks(&mut arbiter, 0b11, 5, 1024), [1, 1, 1, 1, 0]);
+    }
+}
+
+#[test]
 fn an_arbiter_that_nobody_configured_shares_equally() {
     let mut arbiter = Arbiter::new(4);
     let sent = shares(&mut arbiter, 0xffff, 64 * 4 * 100, 64);
