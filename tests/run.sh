@@ -22,7 +22,7 @@ needed=(
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
     rping:rdmacm-utils fi_pingpong:libfabric-bin qperf:qperf NPopenmpi:netpipe-openmpi
     iperf3:iperf3 python3:python3 curl:curl debootstrap:debootstrap buildah:buildah
-    slurmctld:slurmctld slurmd:slurmd srun:slurm-client munge:munge
+    slurmctld:slurmctld slurmd:slurmd srun:slurm-client munge:munge iptables:iptables
     chromium:chromium chromedriver:chromium-driver npm:npm openssl:openssl
 )
 missing=()

@@ -87,6 +87,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(cluster.ibemu(&["exec", "h3.1.1", "false"]).code, 1);
 
     verbs::work_everywhere(&cluster);
+    verbs::lost_datagrams_are_repeated(&cluster);
 
     let perf = cluster.ibemu(&["perf", "--all", "--count", "3"]).success();
     assert!(

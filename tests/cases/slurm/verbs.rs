@@ -163,3 +163,55 @@ fn the_page_is_served(cluster: &Cluster) {
     let page = cluster.run("head", &["bash", "-c", &script]);
     assert!(page.stdout.contains("<html"), "{page}");
 }
+
+/// The networks between machines lose one datagram in a thousand: links stay up, and nothing is lost of what crosses them.
+pub(super) fn lost_datagrams_are_repeated(cluster: &Cluster) {
+    let [near, far] = ["h0.0.0", "h3.1.1"];
+    let namespace = cluster.namespace(&machine(cluster, far));
+    let filter = |what: &str| {
+        let inside = ["netns", "exec", &namespace, "iptables", what, "INPUT"];
+        let every = [
+            "-m",
+            "statistic",
+            "--mode",
+            "nth",
+            "--every",
+            "1000",
+            "--packet",
+            "0",
+        ];
+        let mut command = std::process::Command::new("ip");
+        command
+            .args(inside)
+            .args(["--in-interface", "eth0", "--protocol", "udp"]);
+        let _ = Outcome::of(command.args(every).args(["--jump", "DROP"])).success();
+    };
+    let downed = || -> f64 {
+        let metrics = cluster.ibemu(&["metrics"]).success();
+        let lines = metrics.stdout.lines();
+        let values = lines.filter(|line| line.contains("_port_link_downed_total{"));
+        let values = values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
+    };
+    // Datagrams that were missed, and those with what was sent again.
+    let counted = || {
+        let status = cluster.ibemu(&["status", "--json"]).success().json();
+        assert_eq!(status["links"]["active"], status["links"]["total"]);
+        ["missing", "repeated"].map(|what| status["tunnels"][what].as_u64().unwrap_or(0))
+    };
+    let (downed_before, before) = (downed(), counted());
+    filter("--append");
+    cluster.wait_until("datagrams are lost and sent again", || {
+        let perf = [
+            "perf", near, far, "--count", "5000", "--window", "8", "--json",
+        ];
+        let report = cluster.ibemu(&perf).success().json();
+        assert_eq!(report["total"]["lost"], 0, "{report}");
+        match counted() {
+            now if now[0] > before[0] && now[1] > before[1] => Ok(()),
+            now => Err(format!("{now:?}, {before:?} before")),
+        }
+    });
+    filter("--delete");
+    assert_eq!(downed(), downed_before, "a link went down");
+}
