@@ -9,7 +9,7 @@ use wire::{DataPacket, Deth, Format, Lid, Lrh, Qpn, Service, TrafficKind, UdPack
 
 use super::Endpoint;
 use super::datagram::service_send;
-use crate::control::{PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
+use crate::control::{Latency, PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
 use crate::ipoib::IPOIB_QPN;
 use crate::outbox::assemble;
 use crate::ping::PingSend;
@@ -208,7 +208,8 @@ impl Endpoint {
                 let (head, rest) = FlowHead::parse(payload).map_err(unknown)?;
                 let (counts, rest) = SinkCounts::parse(rest).map_err(unknown)?;
                 let latency = match head.kind {
-                    TrafficKind::Acknowledgement => None,
+                    TrafficKind::Acknowledgement if rest.len() < <Latency as Format>::LEN => None,
+                    TrafficKind::Acknowledgement => Some(Format::parse(rest).map_err(unknown)?.0),
                     TrafficKind::Report => Some(Format::parse(rest).map_err(unknown)?.0),
                     TrafficKind::Data | TrafficKind::Query => return Err(DropReason::NotForUs),
                 };

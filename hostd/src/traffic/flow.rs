@@ -5,22 +5,17 @@ use transport::{DirectQp, DirectSend, Engine, Partition, Prepared, SendDrop};
 use wire::convert::saturate;
 use wire::{Format, GlobalRoute, Lid, Qpn, TrafficKind, Vl};
 
+use super::queries::Patience;
 use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SINK_QPN};
 use crate::service::{FlowHead, SinkCounts};
 
-/// A running flow queries its sink this often.
+/// A running flow whose sink has been silent for so long queries it.
 const QUERY_NS: u64 = 500_000_000;
-/// A flow whose window has been closed without a reply for this long queries its sink; a draining
-/// one repeats its query then. Each further query without a reply waits twice as long as the one
-/// before: thousands of flows in a congested fabric would otherwise ask more than they send.
-const STALL_NS: u64 = 250_000_000;
-/// The longest interval between two queries is the first, doubled so often: 4 s.
-const DOUBLINGS_MAX: u32 = 4;
-/// A draining flow is abandoned after this many queries without a reply: 15.75 s.
-const QUERIES_MAX: u32 = 7;
-/// A flow with a number of packets has no other end than its last packet: before that it is abandoned when its sink has
-/// been silent for so long, and for so many queries.
+/// A flow that drains, or that has a number of packets and no other end than its last one, is abandoned when its sink has been
+/// silent for so long: in a fabric without other traffic that is seven queries.
 const SILENCE_NS: u64 = 15_750_000_000;
+/// But not before so many queries have had no reply.
+const QUERIES_MIN: u32 = 3;
 /// Bytes of a packet besides its payload: LRH, BTH, DETH, ICRC, VCRC.
 const OVERHEAD: usize = 34;
 /// Those of a GRH.
@@ -63,8 +58,11 @@ pub(super) struct Flow {
     interval_ps: u128,
     /// When the sink last replied, or from when on a reply is awaited.
     last_reply_at: Time,
-    pub(super) queried_at: Time,
+    queried_at: Time,
+    /// Queries since the last reply.
     queries: u32,
+    /// Since when it drains.
+    drained_at: Time,
     stalls: u64,
     /// Whether it may send at all: a flow that waits for grants may send only with one.
     granted: bool,
@@ -74,6 +72,8 @@ pub(super) struct Flow {
     dlid: Lid,
     /// Whether the flow is in a ring of the source.
     pub(super) in_ring: bool,
+    /// Whether it is due to query its sink, and waits for its turn.
+    pub(super) waits_to_ask: bool,
     /// Its entry in the source's timers.
     pub(super) timer: Option<Time>,
 }
@@ -165,11 +165,13 @@ impl Flow {
             last_reply_at: starts,
             queried_at: starts,
             queries: 0,
+            drained_at: Time::ZERO,
             stalls: 0,
             granted: true,
             awaited: 0,
             dlid: request.dlid,
             in_ring: false,
+            waits_to_ask: false,
             timer: None,
             request,
         })
@@ -253,15 +255,20 @@ impl Flow {
     /// Ends sending; packets in flight are still awaited.
     pub(super) fn drain(&mut self, now: Time) {
         if self.state == FlowState::Running {
-            self.state = if self.next == 0 || self.is_to_group() {
+            self.state = if self.next == 0 || self.is_to_group() || self.is_settled() {
                 FlowState::Finished
             } else {
                 FlowState::Draining
             };
             self.queries = 0;
-            self.queried_at = Time::ZERO;
+            self.drained_at = now;
             self.ends = self.ends.min(now);
         }
+    }
+
+    /// Whether the sink has told of all packets, and of all latencies.
+    fn is_settled(&self) -> bool {
+        self.known == self.next && self.latency.samples == self.counts.received
     }
 
     /// Whether its packets go to a multicast group.
@@ -275,83 +282,83 @@ impl Flow {
         self.state = FlowState::Abandoned;
     }
 
-    /// How long to wait for a reply before the next query.
-    fn query_timeout_ns(&self) -> u64 {
-        STALL_NS << self.queries.saturating_sub(1).min(DOUBLINGS_MAX)
+    /// When the sink is to be queried.
+    fn ask_at(&self, patience: Patience) -> Time {
+        let heard_at = self.last_reply_at.max(self.drained_at);
+        let last = self.last_reply_at.max(self.queried_at);
+        match self.state {
+            FlowState::Finished | FlowState::Abandoned => Time::NEVER,
+            // Only latencies are missing, which nobody sends unasked.
+            FlowState::Draining if self.queries == 0 && self.known == self.next => self.drained_at,
+            FlowState::Draining if self.queries == 0 => heard_at + patience.drain_ns(),
+            FlowState::Draining => self.queried_at + patience.stall_ns(self.queries),
+            FlowState::Running if self.next == self.known || self.is_to_group() => Time::NEVER,
+            FlowState::Running if self.is_window_closed() => last + patience.stall_ns(self.queries),
+            FlowState::Running => last + QUERY_NS,
+        }
     }
 
-    /// When something is to be done for the flow without input. `rate_from`: a packet that is due
-    /// by the rate waits until then, so that many go in one burst.
-    pub(super) fn deadline(&self, rate_from: Time) -> Option<Time> {
-        let at = match self.state {
-            FlowState::Finished | FlowState::Abandoned => Time::NEVER,
-            FlowState::Draining if self.queried_at == Time::ZERO => Time::ZERO,
-            FlowState::Draining => self.queried_at + self.query_timeout_ns(),
-            FlowState::Running => {
-                let ask_at = if self.next == self.known || self.is_to_group() {
-                    Time::NEVER
-                } else if self.is_window_closed() {
-                    self.last_reply_at.max(self.queried_at) + self.query_timeout_ns()
-                } else {
-                    self.queried_at + QUERY_NS
-                };
-                let waits = !self.granted || self.awaited > 0 || self.is_window_closed();
-                let send_at = if self.in_ring || waits {
-                    Time::NEVER
-                } else if self.interval_ps == 0 {
-                    // Only its beginning is a matter of time.
-                    if self.next == 0 {
-                        self.started
-                    } else {
-                        Time::NEVER
-                    }
-                } else {
-                    let due = self.due_ps().div_ceil(1000);
-                    Time(saturate::<u64>(due)).max(rate_from)
-                };
-                ask_at.min(send_at).min(self.send_until())
+    /// When a flow that runs can send what it cannot send now. `rate_from`: a packet that is due by the rate waits until
+    /// then, so that many go in one burst.
+    fn send_at(&self, rate_from: Time) -> Time {
+        let waits = !self.granted || self.awaited > 0 || self.is_window_closed();
+        if self.in_ring || waits {
+            Time::NEVER
+        } else if self.interval_ps == 0 {
+            // Only its beginning is a matter of time.
+            match self.next {
+                0 => self.started,
+                _ => Time::NEVER,
             }
+        } else {
+            let due = self.due_ps().div_ceil(1000);
+            Time(saturate::<u64>(due)).max(rate_from)
+        }
+    }
+
+    /// When something is to be done for the flow without input; `rate_from` as for [`Self::send_at`].
+    pub(super) fn deadline(&self, rate_from: Time, patience: Patience) -> Option<Time> {
+        let ask_at = match self.waits_to_ask {
+            true => Time::NEVER,
+            false => self.ask_at(patience),
+        };
+        let at = match self.state {
+            FlowState::Running => ask_at.min(self.send_at(rate_from)).min(self.send_until()),
+            _ => ask_at,
         };
         (at < Time::NEVER).then_some(at)
     }
 
-    /// Does what is due. Returns whether the sink is to be queried now.
-    pub(super) fn tick(&mut self, now: Time) -> bool {
+    /// Does what is due. Returns whether the sink is to be queried.
+    pub(super) fn tick(&mut self, now: Time, patience: Patience) -> bool {
         if self.state == FlowState::Running && self.send_until() <= now {
             self.drain(now);
         }
-        let ask = match self.state {
-            FlowState::Finished | FlowState::Abandoned => false,
-            FlowState::Draining => {
-                self.queried_at == Time::ZERO || self.queried_at + self.query_timeout_ns() <= now
-            }
-            FlowState::Running if self.next == self.known || self.is_to_group() => false,
-            FlowState::Running if self.is_window_closed() => {
-                let asked_at = self.last_reply_at.max(self.queried_at);
-                let ask = asked_at + self.query_timeout_ns() <= now;
-                self.stalls += u64::from(ask);
-                ask
-            }
-            FlowState::Running => self.queried_at + QUERY_NS <= now,
-        };
-        if ask && self.queries >= QUERIES_MAX && self.is_given_up(now) {
+        self.ask_at(patience) <= now
+    }
+
+    /// Queries the sink, or gives up. Returns whether it queries.
+    pub(super) fn ask(&mut self, now: Time) -> bool {
+        if self.queries >= QUERIES_MIN && self.is_given_up(now) {
             self.abandon(now);
             return false;
         }
-        if ask {
-            self.queried_at = now;
-            self.queries += 1;
-        }
-        ask
+        let is_stalled = self.state == FlowState::Running && self.is_window_closed();
+        self.stalls += u64::from(is_stalled);
+        self.queried_at = now;
+        self.queries += 1;
+        true
     }
 
     /// Whether a flow that has asked often enough ends without a reply.
     fn is_given_up(&self, now: Time) -> bool {
-        match self.state {
+        let heard_at = self.last_reply_at.max(self.drained_at);
+        let must_end = match self.state {
             FlowState::Draining => true,
-            FlowState::Running => self.request.count != 0 && self.last_reply_at + SILENCE_NS <= now,
+            FlowState::Running => self.request.count != 0,
             FlowState::Finished | FlowState::Abandoned => false,
-        }
+        };
+        must_end && heard_at + SILENCE_NS <= now
     }
 
     /// The header of a query to the sink.
@@ -366,34 +373,42 @@ impl Flow {
         }
     }
 
-    /// Handles a reply of the sink; a report also has the latency.
+    /// Handles a reply of the sink; that to a query has the latency, an acknowledgement only if it was not urgent.
+    /// How long it has taken is what later ones are waited for.
     pub(super) fn handle_reply(
         &mut self,
         now: Time,
         head: &FlowHead,
         counts: SinkCounts,
         latency: Option<Latency>,
+        patience: &mut Patience,
     ) {
         let known = head.sequence;
         if known > self.next || counts.received < self.counts.received {
             // Invalid, or older than what is known; unless it answers the last query. Then the sink has
             // been started anew, and will never know more.
-            let is_answer = latency.is_some() && head.sent_at_ns == self.queried_at.0;
+            let is_report = head.kind == TrafficKind::Report;
+            let is_answer = is_report && head.sent_at_ns == self.queried_at.0;
             let must_end = self.state == FlowState::Draining || self.request.count != 0;
             if must_end && is_answer && known == self.next {
                 self.abandon(now);
             }
             return;
         }
+        match head.kind {
+            TrafficKind::Report => patience.learn(now.since_ns(Time(head.sent_at_ns))),
+            _ if self.queries == 0 && self.known < self.next => {
+                patience.learn(now.since_ns(self.last_reply_at));
+            }
+            _ => {}
+        }
         self.last_reply_at = now;
         self.queries = 0;
         self.known = self.known.max(known);
         self.counts = counts;
-        if let Some(latency) = latency {
-            self.latency = latency;
-            if self.state == FlowState::Draining && known == self.next {
-                self.state = FlowState::Finished;
-            }
+        self.latency = latency.unwrap_or(self.latency);
+        if self.state == FlowState::Draining && self.is_settled() {
+            self.state = FlowState::Finished;
         }
     }
 

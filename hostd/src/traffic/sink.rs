@@ -132,7 +132,9 @@ impl SourceCounts {
         }
     }
 
-    fn reply(&mut self, flow: u32, kind: TrafficKind, sent_at_ns: u64) -> SinkReply {
+    /// A reply. What nobody waits for also has the latency: when a flow ends, its last packets are acknowledged so, and
+    /// the source need not ask.
+    fn reply(&mut self, flow: u32, kind: TrafficKind, sent_at_ns: u64, urgent: bool) -> SinkReply {
         self.unacknowledged = 0;
         if kind == TrafficKind::Report {
             self.unanswered = None;
@@ -148,7 +150,7 @@ impl SourceCounts {
                 sent_at_ns,
             },
             counts: self.counts,
-            latency: (kind == TrafficKind::Report).then(|| self.latency.summary()),
+            latency: (!urgent).then(|| self.latency.summary()),
         }
     }
 }
@@ -183,6 +185,7 @@ impl Sink {
                     head.flow,
                     TrafficKind::Report,
                     head.sent_at_ns,
+                    false,
                 )));
             }
             counted.unanswered = Some(head.sent_at_ns);
@@ -198,6 +201,7 @@ impl Sink {
                 head.flow,
                 TrafficKind::Acknowledgement,
                 head.sent_at_ns,
+                true,
             )));
         }
         if counted.ack_at.is_none() {
@@ -282,10 +286,12 @@ impl Sink {
             };
             counted.ack_at = None;
             if let Some(sent_at_ns) = counted.unanswered {
-                return Some(counted.reply(key.1, TrafficKind::Report, sent_at_ns));
+                let report = TrafficKind::Report;
+                return Some(counted.reply(key.1, report, sent_at_ns, false));
             }
             if counted.unacknowledged > 0 {
-                return Some(counted.reply(key.1, TrafficKind::Acknowledgement, 0));
+                let acknowledgement = TrafficKind::Acknowledgement;
+                return Some(counted.reply(key.1, acknowledgement, 0, false));
             }
         }
         None

@@ -1,15 +1,17 @@
 //! The flows of one host: which of them sends next.
 //!
 //! Flows that may send are in a ring of their service level and take turns, a packet each. Flows
-//! that wait for a time are in a set of timers; those that wait for their sink are in neither.
+//! that wait for a time are in a set of timers; those that wait for their sink are in neither. Those that have to query their
+//! sinks take turns ([`Queries`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::{Admission, DropReason, Packet, Time};
 use transport::{DirectQp, Engine};
-use wire::{Lid, Mtu, Qpn, Sl, Vl};
+use wire::{Lid, Mtu, Qpn, Sl, TrafficKind, Vl};
 
 use super::flow::{Flow, ToGroup};
+use super::queries::{Patience, Queries};
 use super::sink::Sink;
 use super::steps::Steps;
 use crate::adapter::Adapter;
@@ -35,6 +37,8 @@ pub(crate) struct Source {
     /// By service level, the flows that may send.
     rings: [VecDeque<u32>; 16],
     timers: BTreeSet<(Time, u32)>,
+    queries: Queries,
+    patience: Patience,
     last_run: u32,
     /// Flows that send only where a grant lets them.
     waiting: BTreeSet<u32>,
@@ -68,6 +72,8 @@ impl Source {
             flows: BTreeMap::new(),
             rings: Default::default(),
             timers: BTreeSet::new(),
+            queries: Queries::default(),
+            patience: Patience::default(),
             last_run: 0,
             waiting: BTreeSet::new(),
             grant: None,
@@ -255,7 +261,7 @@ impl Source {
             flow.in_ring = true;
             self.rings[flow.request.sl.index()].push_back(id);
         }
-        let Some(due) = flow.deadline(now + self.tick_ns) else {
+        let Some(due) = flow.deadline(now + self.tick_ns, self.patience) else {
             return;
         };
         if flow.timer.is_some_and(|timer| timer <= due) {
@@ -269,7 +275,14 @@ impl Source {
 
     /// Does what is due at `now` and returns the next query to be sent. Call until `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Query> {
-        while let Some(&(at, id)) = self.timers.first() {
+        loop {
+            if let Some(id) = self.queries.next(now) {
+                if let Some(query) = self.ask(now, id) {
+                    return Some(query);
+                }
+                continue;
+            }
+            let &(at, id) = self.timers.first()?;
             if at > now {
                 return None;
             }
@@ -278,25 +291,36 @@ impl Source {
                 continue;
             };
             flow.timer = None;
-            let ask = flow.tick(now);
-            let (dlid, qpn) = flow.destination();
-            let (sl, head) = (flow.request.sl, flow.query(now));
-            self.reschedule(now, id);
-            if ask {
-                return Some(Query {
-                    dlid,
-                    qpn,
-                    sl,
-                    head,
-                });
+            if flow.tick(now, self.patience) && !flow.waits_to_ask {
+                flow.waits_to_ask = true;
+                self.queries.wait(id);
             }
+            self.reschedule(now, id);
         }
-        None
+    }
+
+    /// It is a flow's turn to query its sink, if it still has to.
+    fn ask(&mut self, now: Time, id: u32) -> Option<Query> {
+        let flow = self.flows.get_mut(&id)?;
+        flow.waits_to_ask = false;
+        let query = (flow.tick(now, self.patience) && flow.ask(now)).then(|| {
+            let (dlid, qpn) = flow.destination();
+            self.queries.begin(now + self.patience.stall_ns(0), id);
+            Query {
+                dlid,
+                qpn,
+                sl: flow.request.sl,
+                head: flow.query(now),
+            }
+        });
+        self.reschedule(now, id);
+        query
     }
 
     /// When something is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.timers.first().map(|&(at, _)| at)
+        let timer = self.timers.first().map(|&(at, _)| at);
+        timer.into_iter().chain(self.queries.deadline()).min()
     }
 
     /// Whether [`Source::fill`] would find a packet and room for it.
@@ -387,7 +411,10 @@ impl Source {
             return;
         };
         if flow.run == head.run {
-            flow.handle_reply(now, head, counts, latency);
+            if head.kind == TrafficKind::Report {
+                self.queries.end(head.flow);
+            }
+            flow.handle_reply(now, head, counts, latency, &mut self.patience);
             self.reschedule(now, head.flow);
         }
     }
@@ -430,6 +457,8 @@ impl Source {
         self.waiting.clear();
         self.steps = Steps::default();
         self.timers.clear();
+        self.queries = Queries::default();
+        self.patience = Patience::default();
         self.rings = Default::default();
     }
 
