@@ -12,10 +12,10 @@ use hostd::control::{
 };
 use tokio::time::Instant;
 use wire::Lid;
-use wire::convert::usize_of;
+use wire::convert::{saturate, u64_of, usize_of};
 
 use super::flows::{Flow, FlowSpec};
-use super::requests::{SourceRequest, by_source, memberships, next_page};
+use super::requests::{SourceRequest, by_source, delayed, memberships, next_page};
 use super::run::RunProgress;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::dir::FabricDir;
@@ -27,6 +27,8 @@ use crate::state::FabricState;
 const AT_ONCE: usize = 256;
 /// How many hosts ask for their paths at a time: the answers of all come from one manager.
 const PATHS_AT_ONCE: usize = 16;
+/// How many flows hosts are told of in a millisecond, all together.
+const FLOWS_A_MS: usize = 500;
 /// The shortest time between two looks at running flows.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Between two looks so many times as long passes as one takes, since to look disturbs; but no longer than this.
@@ -153,17 +155,26 @@ impl Bench<'_> {
         Ok(requests)
     }
 
-    /// Starts all flows.
+    /// Starts all flows, so late that every host has been told before the first one sends: traffic between many hosts keeps
+    /// them so busy that the others would be told much later.
     pub(super) async fn start(&self, requests: &[SourceRequest]) -> Result<()> {
+        let flows: usize = requests.iter().map(SourceRequest::flows).sum();
+        let begin = Instant::now() + Duration::from_millis(u64_of(flows / FLOWS_A_MS));
         let orders = requests.iter().flat_map(|request| {
             let source = request.source;
             request.starts().map(move |start| (source, start))
         });
         stream::iter(orders)
-            .map(|(source, request)| async move { self.order(source, &request).await })
+            .map(|(source, request)| async move {
+                let wait = begin.saturating_duration_since(Instant::now());
+                let later = delayed(request, saturate::<u32>(wait.as_millis()));
+                self.order(source, &later).await
+            })
             .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
+            .try_collect::<()>()
+            .await?;
+        tokio::time::sleep_until(begin).await;
+        Ok(())
     }
 
     /// What sinks have measured of each of so many groups of flows, as far as they answer: for each request, the group

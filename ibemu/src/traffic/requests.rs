@@ -141,6 +141,31 @@ impl SourceRequest {
     }
 }
 
+/// What starts flows, so many milliseconds later.
+pub(super) fn delayed(start: Request, by_ms: u32) -> Request {
+    let later = |delay_ms: u32| delay_ms.saturating_add(by_ms);
+    match start {
+        Request::PerfStartAfter { delay_ms, flows } => Request::PerfStartAfter {
+            delay_ms: later(delay_ms),
+            flows,
+        },
+        Request::PerfStartSteps { delay_ms, steps } => Request::PerfStartSteps {
+            delay_ms: later(delay_ms),
+            steps,
+        },
+        Request::PerfStartGroup {
+            delay_ms,
+            mgid,
+            flows,
+        } => Request::PerfStartGroup {
+            delay_ms: later(delay_ms),
+            mgid,
+            flows,
+        },
+        other => other,
+    }
+}
+
 /// The request that starts a flow.
 fn request(spec: &FlowSpec, flow: u32, path: Path, to: &HostLids) -> Result<PerfRequest> {
     Ok(PerfRequest {
