@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Each machine has a fabric's directory with a socket for every device: that of a device of its own, or a stand-in
-//! whose connections are carried to the machine where the device runs ([`streams`]). So every verb works on every
+//! whose connections are carried to the machine where the device runs (`streams`). So every verb works on every
 //! machine of the job, and where `up` was called. What passes descriptors cannot be carried: `exec` goes to the
-//! machine of its node by `srun` ([`visit`]).
+//! machine of its node by `srun` (`visit`).
 
 mod agent;
 mod allocation;
