@@ -8,6 +8,8 @@ import { percent } from "./format.js";
 
 /** How near a cable is meant, pixels. */
 const NEAR = 6;
+/** How long after the last move the map is drawn sharp. */
+const MOVING_MS = 150;
 
 class FabricMap extends HTMLElement {
   #canvas = make("canvas", { tabIndex: 0, role: "img" });
@@ -17,6 +19,10 @@ class FabricMap extends HTMLElement {
   /** Whether cables look different from what was drawn last. */
   #isChanged = true;
   #isDue = false;
+  /** Whether something besides the cables is to be drawn: the map was moved, a mark was set. */
+  #isOther = true;
+  /** While the map is moved or zoomed: what ends it. @type {ReturnType<typeof setTimeout> | undefined} */
+  #moving = undefined;
   /** Whether the user has moved the map. */
   #isMoved = false;
 
@@ -26,8 +32,8 @@ class FabricMap extends HTMLElement {
     const help = "Arrow keys move the map, plus and minus zoom, 0 shows all, Escape clears marks. Devices and cables are found by the search.";
     this.replaceChildren(this.#canvas, this.#tip, make("p", { id: "map-help", hidden: true }, help));
     new ResizeObserver(() => this.#resize()).observe(this);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#change());
-    for (const what of ["ready", "sample", "highlight", "layer"]) store.addEventListener(what, () => this.#change());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#change(true));
+    for (const what of ["ready", "sample", "highlight", "layer"]) store.addEventListener(what, () => this.#change(what !== "sample"));
     store.addEventListener("select", () => this.#showSelection());
     store.addEventListener("ready", () => this.#resize());
     this.#listen();
@@ -48,9 +54,8 @@ class FabricMap extends HTMLElement {
       if (!held) return this.#hover(here);
       travelled += Math.hypot(here.x - held.x, here.y - held.y);
       this.#view.pan(here.x - held.x, here.y - held.y);
-      this.#isMoved = true;
       held = here;
-      this.#draw();
+      this.#move();
     });
     canvas.addEventListener("pointerup", (event) => {
       held = null;
@@ -84,20 +89,30 @@ class FabricMap extends HTMLElement {
     const act = keys[event.key];
     if (!act) return;
     event.preventDefault();
-    this.#isMoved = event.key !== "0";
     act();
-    this.#draw();
+    this.#move();
+    this.#isMoved = event.key !== "0";
   }
 
   /** @param {number} factor @param {{x: number, y: number}} around */
   #zoom(factor, around) {
     this.#view.zoom(factor, around);
+    this.#move();
+  }
+
+  /** The map was moved or zoomed, and may be so again soon. */
+  #move() {
     this.#isMoved = true;
+    clearTimeout(this.#moving);
+    this.#moving = setTimeout(() => {
+      this.#moving = undefined;
+      this.#draw();
+    }, MOVING_MS);
     this.#draw();
   }
 
   #fit() {
-    this.#view.fit(store.map.devices, this.clientWidth, this.clientHeight);
+    this.#view.fit(store.map.devices, this.clientWidth, this.clientHeight, store.map.arrangement === "levels");
   }
 
   #resize() {
@@ -108,13 +123,15 @@ class FabricMap extends HTMLElement {
     this.#draw();
   }
 
-  #change() {
+  /** @param {boolean} isOther whether more than cables and devices may look different */
+  #change(isOther) {
     this.#isChanged = true;
-    this.#draw();
+    this.#draw(isOther);
   }
 
   /** Draws with the next picture of the screen. */
-  #draw() {
+  #draw(isOther = true) {
+    this.#isOther ||= isOther;
     if (this.#isDue) return;
     this.#isDue = true;
     requestAnimationFrame(() => {
@@ -126,9 +143,10 @@ class FabricMap extends HTMLElement {
   #paint() {
     const context = this.#canvas.getContext("2d");
     if (!context || store.map.devices.length === 0) return;
-    if (this.#isChanged) this.#picture.trace();
-    this.#isChanged = false;
-    this.#picture.paint(context, this.#view, devicePixelRatio, this.clientWidth, this.clientHeight);
+    const looksDifferent = this.#isChanged && this.#picture.trace();
+    // Most samples of a fabric at rest look as the one before.
+    if (looksDifferent || this.#isOther) this.#picture.paint(context, this.#view, devicePixelRatio, this.clientWidth, this.clientHeight, this.#moving !== undefined);
+    [this.#isChanged, this.#isOther] = [false, false];
     this.#describe();
   }
 

@@ -1,10 +1,11 @@
 /**
  * What the map looks like, as paths in the map's own coordinates: made anew when something has changed, and drawn at any
- * shift and scale by a few strokes. While the map is moved, thousands of cables cost a few calls.
+ * shift and scale by a few strokes. While the map is moved, they are kept as they were drawn (sheet.js).
  */
 
 import { store } from "./store.js";
-import { LAYERS, WAYS, colours, valueOf } from "./scale.js";
+import { Sheet } from "./sheet.js";
+import { LAYERS, WAYS, colours, isDark, valueOf } from "./scale.js";
 
 /** @typedef {{path: Path2D, style: string, wide: number, dash: number[], order: number, alpha: number}} Stroke */
 /** @typedef {import("./view.js").Point} Point */
@@ -20,6 +21,13 @@ const NAMES_FROM = 12;
 const NAME_HEIGHT = 13;
 /** How wide a cable is drawn at least, pixels. */
 const WIDE_MIN = 0.8;
+/** Up to this size cables lie so dense that those which carry nothing are pale, pixels a unit. */
+const DENSE_TO = 4;
+const DENSE_ALPHA = 0.4;
+/** In how a cable looks: it crosses what is marked. */
+const PALE = 64;
+/** How large the mark of a device is at least, pixels. */
+const MARK_MIN = 10;
 
 /** @param {number} cable @returns {{from: Point, middle: Point | null, to: Point}} */
 export function endsOf(cable) {
@@ -48,32 +56,41 @@ function halfway(cable) {
   return { x: (from.x + 2 * middle.x + to.x) / 4, y: (from.y + 2 * middle.y + to.y) / 4 };
 }
 
+/** How wide a cable that carries nothing is drawn, pixels. @param {number} scale */
+function wideAt(scale) {
+  return Math.min(4, Math.max(WIDE_MIN, scale / 9));
+}
+
 export class Picture {
   /** @type {Stroke[]} */
   #strokes = [];
   /** Cables that are Down, and that wait for the subnet manager. @type {{down: number[], init: number[]}} */
   #troubled = { down: [], init: [] };
 
-  /** Makes the paths of all cables anew. */
+  /** By cable, then by device, how each looks: what the paths were made of. @type {Uint8Array} */
+  #looks = new Uint8Array();
+  #isDark = false;
+  #sheet = new Sheet();
+
+  /** Makes the paths of all cables anew, if something looks different. @returns {boolean} whether it does */
   trace() {
+    const looks = this.#look();
+    const isSame = looks.length === this.#looks.length && looks.every((look, at) => look === this.#looks[at]);
+    if (isSame && isDark() === this.#isDark) return false;
+    [this.#looks, this.#isDark] = [looks, isDark()];
+    this.#sheet.clear();
     const colour = colours();
     /** @type {Map<string, Stroke>} */
     const strokes = new Map();
     this.#troubled = { down: [], init: [] };
-    const sample = store.sample;
-    const layer = LAYERS[store.layer];
-    const value = valueOf(sample, store.layer);
     for (let cable = 0; cable < store.map.cables.length; cable += 1) {
-      const state = sample ? sample.state[cable] : 0;
-      const alpha = store.highlight !== null && !store.highlight.cables.has(cable) ? 0.3 : 1;
+      const [state, step] = [looks[cable] & 7, (looks[cable] >> 3) & 7];
+      const alpha = looks[cable] & PALE ? 0.3 : 1;
       let look;
       if (state === 1) look = { key: "down", style: colour.down, wide: 1.4, dash: [6, 5], order: 8 };
       else if (state === 2 || state === 3) look = { key: "init", style: colour.init, wide: 1.2, dash: [2, 3], order: 7 };
       else if (state === 0) look = { key: "unknown", style: colour.unknown, wide: 1, dash: [1, 4], order: -1 };
-      else {
-        const step = layer.of(value(cable));
-        look = { key: `${step}`, style: colour.steps[step], wide: 1 + step * 0.18, dash: [], order: step };
-      }
+      else look = { key: `${step}`, style: colour.steps[step], wide: 1 + step * 0.18, dash: [], order: step };
       if (state === 1) this.#troubled.down.push(cable);
       if (state === 2 || state === 3) this.#troubled.init.push(cable);
       const key = look.key + alpha;
@@ -82,30 +99,55 @@ export class Picture {
       trace(stroke.path, cable);
     }
     this.#strokes = [...strokes.values()].sort((a, b) => a.order - b.order);
+    return true;
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {View} view @param {number} dots of the screen a pixel @param {number} width @param {number} height */
-  paint(context, view, dots, width, height) {
-    const colour = colours();
-    context.setTransform(dots, 0, 0, dots, 0, 0);
-    context.fillStyle = colour.paper;
-    context.fillRect(0, 0, width, height);
-    const { scale } = view;
-    const wide = Math.min(4, Math.max(WIDE_MIN, scale / 9));
-    context.setTransform(dots * scale, 0, 0, dots * scale, dots * view.x, dots * view.y);
-    for (const stroke of this.#strokes) {
-      context.strokeStyle = stroke.style;
-      context.lineWidth = (stroke.wide * wide) / scale;
-      context.globalAlpha = stroke.alpha;
-      context.setLineDash(stroke.dash.map((length) => length / scale));
-      context.stroke(stroke.path);
+  /** How each cable and each device looks: the state of a cable, its step of the scale, whether it is pale. @returns {Uint8Array} */
+  #look() {
+    const { map, sample, highlight } = store;
+    const layer = LAYERS[store.layer];
+    const value = valueOf(sample, store.layer);
+    const looks = new Uint8Array(map.cables.length + map.devices.length);
+    for (let cable = 0; cable < map.cables.length; cable += 1) {
+      const pale = highlight !== null && !highlight.cables.has(cable) ? PALE : 0;
+      looks[cable] = (sample ? sample.state[cable] : 0) | (layer.of(value(cable)) << 3) | pale;
     }
-    context.globalAlpha = 1;
-    context.setLineDash([]);
+    if (sample) looks.set(sample.present, map.cables.length);
+    return looks;
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context @param {View} view @param {number} dots of the screen a pixel @param {number} width @param {number} height
+   * @param {boolean} isMoving whether the map is moved or zoomed, so that the next picture follows
+   */
+  paint(context, view, dots, width, height, isMoving) {
     context.setTransform(dots, 0, 0, dots, 0, 0);
+    this.#sheet.paint(context, view, dots, width, height, isMoving, (sheet, matrix) => this.#paintCables(sheet, matrix, view.scale));
+    const wide = wideAt(view.scale);
     this.#paintMarked(context, view, wide);
     this.#paintTroubled(context, view);
     this.#paintDevices(context, view, width, height);
+  }
+
+  /** All cables, on paper. @param {CanvasRenderingContext2D} context @param {DOMMatrix} matrix @param {number} scale */
+  #paintCables(context, matrix, scale) {
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = colours().paper;
+    context.fillRect(0, 0, context.canvas.width, context.canvas.height);
+    context.restore();
+    const wide = wideAt(scale);
+    for (const stroke of this.#strokes) {
+      const path = new Path2D();
+      path.addPath(stroke.path, matrix);
+      context.strokeStyle = stroke.style;
+      context.lineWidth = stroke.wide * wide;
+      context.globalAlpha = stroke.alpha * (stroke.order === 0 && scale < DENSE_TO ? DENSE_ALPHA : 1);
+      context.setLineDash(stroke.dash);
+      context.stroke(path);
+    }
+    context.globalAlpha = 1;
+    context.setLineDash([]);
   }
 
   /** What is selected, and what paths run over: each way in its colour, side by side where they share a cable. @param {CanvasRenderingContext2D} context @param {View} view @param {number} wide */
@@ -182,7 +224,7 @@ export class Picture {
       const paths = [isGone ? groups.gone : groups.there];
       if (isSelected || store.highlight?.devices.has(index)) paths.push(groups.marked);
       for (const path of paths) {
-        const side = path === groups.marked ? size * 1.6 : size;
+        const side = path === groups.marked ? Math.max(MARK_MIN, size * 1.6) : size;
         if (device.kind === "switch") path.rect(x - side / 2, y - side / 2, side, side);
         else {
           path.moveTo(x + side * 0.42, y);

@@ -27,6 +27,7 @@ pub(super) const ASSETS: &[Asset] = assets! {
     "/dom.js" "text/javascript; charset=utf-8" "dom.js",
     "/map.js" "text/javascript; charset=utf-8" "map.js",
     "/picture.js" "text/javascript; charset=utf-8" "picture.js",
+    "/sheet.js" "text/javascript; charset=utf-8" "sheet.js",
     "/view.js" "text/javascript; charset=utf-8" "view.js",
     "/legend.js" "text/javascript; charset=utf-8" "legend.js",
     "/search.js" "text/javascript; charset=utf-8" "search.js",

@@ -13,7 +13,7 @@ use super::browser::{Driver, SHOWN, click, search, until, write};
 /// What the window is, so that a picture fits a page.
 pub(super) const WINDOW: &str = "--window-size=1280,860";
 /// No picture makes the tree large.
-const BYTES_MAX: usize = 200_000;
+const BYTES_MAX: usize = 250_000;
 
 /// Traffic that ends with the value.
 struct Traffic(Child);
