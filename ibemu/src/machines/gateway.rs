@@ -287,6 +287,7 @@ fn cause(lines: &[String]) -> Option<&str> {
 fn is_consequence(said: &str) -> bool {
     let begins = ["the supervisor on ", "the agent of ", "ended before "];
     begins.iter().any(|begin| said.starts_with(begin))
+        || said.ends_with(rendezvous::KILLED_MEANWHILE)
 }
 
 /// The first lines of a stream, read to its end.
@@ -331,6 +332,9 @@ mod tests {
             " 1: ibemu: the supervisor on n1 is lost: the connection has ended",
         ]);
         assert_eq!(cause(&filtered), Some(unreachable));
+        let killed = format!("1: ibemu: n2: unmunge {}", rendezvous::KILLED_MEANWHILE);
+        let killed = lines(&[&killed, &filtered[0]]);
+        assert_eq!(cause(&killed), Some(unreachable));
         assert_eq!(cause(&lines(&["srun: error: x", "ibemu: of nobody"])), None);
     }
 

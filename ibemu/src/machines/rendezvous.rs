@@ -7,6 +7,7 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -15,6 +16,8 @@ use cluster::session::Secret;
 
 /// The key of the supervisor's place.
 const KEY: &str = "ibemu-supervisor";
+/// What is said of MUNGE's commands that were killed, as all processes of a job step are when one of them has failed.
+pub(super) const KILLED_MEANWHILE: &str = "was killed before it had answered";
 /// What stands in front of a place on standard output.
 const MARK: &str = "ibemu-supervisor ";
 
@@ -203,6 +206,9 @@ fn ask(program: &str, arguments: &[&str], input: &str) -> Result<String> {
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().with_context(failed)?;
+    if output.status.signal().is_some() {
+        bail!("{program} {KILLED_MEANWHILE}");
+    }
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         bail!("{program} refuses: {}", words.trim());
