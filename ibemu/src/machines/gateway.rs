@@ -33,6 +33,8 @@ const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(3);
 const WORDS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lines of the job step's errors that are kept.
 const LINES_MAX: usize = 200;
+/// What a process of the job step says that has lost Slurm's PMI-2 ([`cluster::pmi::PmiError::Io`]).
+const PMI_FAILED: &str = "the connection to Slurm's PMI-2 failed";
 /// The file in which `up` finds why there is no fabric.
 pub(crate) const FAILURE: &str = "failure";
 
@@ -232,9 +234,7 @@ impl Step {
         for line in &lines {
             tracing::info!("{line}");
         }
-        if let Some(said) = cause(&lines) {
-            return anyhow!("{said}");
-        }
+        // Whatever else is said follows from it.
         let cannot_run = lines.iter().find(|line| line.contains("execve()"));
         if let (Some(line), Ok(path)) = (cannot_run, netio::process::own_executable()) {
             let count = job.machines.len();
@@ -243,6 +243,9 @@ impl Step {
                 job.id,
                 path.display()
             );
+        }
+        if let Some(said) = cause(&lines) {
+            return anyhow!("{said}");
         }
         let errors = lines.iter().find(|line| line.contains("error:"));
         match errors {
@@ -279,7 +282,7 @@ fn cause(lines: &[String]) -> Option<&str> {
     });
     let causes = said.filter(|(_, said)| !is_consequence(said));
     causes
-        .min_by_key(|&(rank, _)| rank > 0)
+        .min_by_key(|&(rank, said)| (may_be_of_the_end(said), rank > 0))
         .map(|(_, said)| said)
 }
 
@@ -287,7 +290,11 @@ fn cause(lines: &[String]) -> Option<&str> {
 fn is_consequence(said: &str) -> bool {
     let begins = ["the supervisor on ", "the agent of ", "ended before "];
     begins.iter().any(|begin| said.starts_with(begin))
-        || said.ends_with(rendezvous::KILLED_MEANWHILE)
+}
+
+/// Whether a process of the step may say this only because srun was just ending it with the others.
+fn may_be_of_the_end(said: &str) -> bool {
+    said.ends_with(rendezvous::KILLED_MEANWHILE) || said.contains(PMI_FAILED)
 }
 
 /// The first lines of a stream, read to its end.
@@ -335,6 +342,11 @@ mod tests {
         let killed = format!("1: ibemu: n2: unmunge {}", rendezvous::KILLED_MEANWHILE);
         let killed = lines(&[&killed, &filtered[0]]);
         assert_eq!(cause(&killed), Some(unreachable));
+        let io = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let lost = format!("n2: {}", cluster::pmi::PmiError::Io(io));
+        let lines_of_the_end = lines(&[&format!("1: ibemu: {lost}"), &filtered[0]]);
+        assert_eq!(cause(&lines_of_the_end), Some(unreachable));
+        assert_eq!(cause(&lines_of_the_end[..1]), Some(lost.as_str()));
         assert_eq!(cause(&lines(&["srun: error: x", "ibemu: of nobody"])), None);
     }
 

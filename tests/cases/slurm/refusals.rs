@@ -137,11 +137,9 @@ fn what_cannot_be_is_refused_in_one_message_and_leaves_nothing() {
     let _ = hide(&["umount", "/usr/bin/unmunge"]);
 
     // No Slurm where this is called.
-    let without = Outcome::of(
-        Command::new(ibemu())
-            .args(up(&["-N", "3"]))
-            .env("PATH", "/nonexistent"),
-    );
+    let program = ibemu().to_str().expect("UTF-8").to_owned();
+    let nowhere = ["env", "PATH=/nonexistent", &program];
+    let without = cluster.run("head", &[&nowhere[..], &up(&["-N", "3"])].concat());
     without.fails_with(1, "cannot run salloc: is Slurm installed here?");
 
     a_job_that_waits_goes_with_whom_it_was_for(&cluster);
