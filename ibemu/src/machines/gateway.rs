@@ -234,9 +234,7 @@ impl Step {
         for line in &lines {
             tracing::info!("{line}");
         }
-        // Whatever else is said follows from it.
-        let cannot_run = lines.iter().find(|line| line.contains("execve()"));
-        if let (Some(line), Ok(path)) = (cannot_run, netio::process::own_executable()) {
+        if let (Some(line), Ok(path)) = (cannot_run(&lines), netio::process::own_executable()) {
             let count = job.machines.len();
             return anyhow!(
                 "the machines of job {} cannot run {} ({line}): ibemu has to stand at one path on all {count}, as in a common folder",
@@ -284,6 +282,17 @@ fn cause(lines: &[String]) -> Option<&str> {
     causes
         .min_by_key(|&(rank, said)| (may_be_of_the_end(said), rank > 0))
         .map(|(_, said)| said)
+}
+
+/// The line which says that a machine could not run the agent; whatever else is said follows from it. The words of Slurm's step
+/// daemon get lost when srun ends before they have come: what stays is its exit code, an errno, where agents have 0 or 1.
+fn cannot_run(lines: &[String]) -> Option<&str> {
+    let codes = [libc::ENOENT, libc::ENOEXEC, libc::EACCES];
+    let endings = codes.map(|code| format!("Exited with exit code {code}"));
+    let by_code = |line: &&String| endings.iter().any(|ending| line.ends_with(ending));
+    let in_words = lines.iter().find(|line| line.contains("execve()"));
+    let line = in_words.or_else(|| lines.iter().find(by_code));
+    line.map(String::as_str)
 }
 
 /// Whether a process of the step tells only that it was ended because of another one.
@@ -348,6 +357,20 @@ mod tests {
         assert_eq!(cause(&lines_of_the_end), Some(unreachable));
         assert_eq!(cause(&lines_of_the_end[..1]), Some(lost.as_str()));
         assert_eq!(cause(&lines(&["srun: error: x", "ibemu: of nobody"])), None);
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_run_is_told_by_slurms_words_or_by_their_exit_code() {
+        let words = "slurmstepd: error: execve(): /x/ibemu: Permission denied";
+        let code = "srun: error: n3: task 2: Exited with exit code 13";
+        let own = "srun: error: n3: task 2: Exited with exit code 1";
+        let found = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            cannot_run(&lines).map(str::to_owned)
+        };
+        assert_eq!(found(&[own, code, words]).as_deref(), Some(words));
+        assert_eq!(found(&[own, code]).as_deref(), Some(code));
+        assert_eq!(found(&[own]), None);
     }
 
     #[test]
