@@ -70,14 +70,8 @@ pub(super) fn service_send(
 /// A management datagram of QP1, to QP1.
 pub(super) fn gmp_send(dlid: Lid, sl: Sl, partition: Partition, mad: &Mad) -> DirectSend<'_> {
     DirectSend {
-        dlid,
-        src_path_bits: 0,
-        sl,
-        global: None,
-        partition,
-        dest_qp: Qpn::GSI,
         qkey: Deth::QKEY_GSI,
-        payload: mad.as_bytes(),
+        ..service_send(dlid, Qpn::GSI, sl, partition, mad.as_bytes())
     }
 }
 
