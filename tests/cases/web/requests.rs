@@ -403,7 +403,7 @@ fn traffic_is_started_seen_and_stopped_and_nothing_else_is_started_by_its_name()
         assert_eq!(refused.status, 400, "{bad}: {refused:?}");
     }
     assert_eq!(server.post("/api/traffic/stop", "{}").status, 409);
-    let start = json!({"pattern": "all-to-all", "rate": "100M", "seconds": 600}).to_string();
+    let start = json!({"pattern": "all-to-all", "rate": "20M", "seconds": 600}).to_string();
     assert_eq!(server.post("/api/traffic/start", &start).status, 200);
     assert_eq!(server.post("/api/traffic/start", &start).status, 409);
     assert_eq!(server.get("/api/traffic").json()["running"], "all-to-all");
@@ -411,7 +411,8 @@ fn traffic_is_started_seen_and_stopped_and_nothing_else_is_started_by_its_name()
         let answer = server.get(&format!("/api/sample?at={}", u64::MAX));
         let loads: Value = serde_json::from_str(&answer.body).map_err(|_| answer.body)?;
         let loads = loads["load"].as_array().cloned().unwrap_or_default();
-        let is_loaded = |load: &Value| load[0].as_u64() > Some(50) && load[1].as_u64() > Some(50);
+        // Each host offers 20 thousandths of its link; samples by themselves are below one.
+        let is_loaded = |load: &Value| load[0].as_u64() > Some(10) && load[1].as_u64() > Some(10);
         let all = loads.len() == 4 && loads.iter().all(is_loaded);
         all.then_some(()).ok_or(format!("{loads:?}"))
     });
