@@ -98,7 +98,7 @@ impl Default for SmConfig {
             roots: BTreeSet::new(),
             io_guids: BTreeSet::new(),
             compute_guids: BTreeSet::new(),
-            smps_in_flight: 64,
+            smps_in_flight: 128,
             timeout_ns: 200_000_000,
             retries: 4,
             sweep_interval_ns: 10_000_000_000,

@@ -47,8 +47,8 @@ pub struct Tun {
     name: String,
     coalescing: GROTable,
     chunk: Box<[u8]>,
-    /// Where packets are cut into. Pages that were not written to are not there.
-    cut: Box<[[u8; SLOT_BYTES]]>,
+    /// Where packets are cut into, [`SLOT_BYTES`] each. Pages that were not written to are not there.
+    cut: Box<[u8]>,
     sizes: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ impl Tun {
             name: name.to_owned(),
             coalescing: GROTable::default(),
             chunk: vec![0; VIRTIO_NET_HDR_LEN + CHUNK_BYTES_MAX].into_boxed_slice(),
-            cut: vec![[0; SLOT_BYTES]; PACKETS_MAX].into_boxed_slice(),
+            cut: vec![0; SLOT_BYTES * PACKETS_MAX].into_boxed_slice(),
             sizes: vec![0; PACKETS_MAX],
         })
     }
@@ -137,15 +137,16 @@ impl Tun {
     /// The kernel's error, or that of a chunk that makes no sense, which is lost.
     pub fn receive(&mut self, headroom: usize) -> io::Result<Vec<Vec<u8>>> {
         let headroom = headroom.min(HEADROOM_MAX);
+        let (slots, _) = self.cut.as_chunks_mut::<SLOT_BYTES>();
         let received =
             self.device
-                .recv_multiple(&mut self.chunk, &mut self.cut, &mut self.sizes, headroom);
+                .recv_multiple(&mut self.chunk, slots, &mut self.sizes, headroom);
         let count = match received {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let packets = self.cut.iter().zip(&self.sizes).take(count);
+        let packets = slots.iter().zip(&self.sizes).take(count);
         Ok(packets
             .map(|(slot, &size)| slot[..(headroom + size).min(SLOT_BYTES)].to_vec())
             .collect())

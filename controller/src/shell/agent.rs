@@ -8,14 +8,18 @@ use mad::local::{FromAgent, ToAgent};
 use netio::seqpacket::Connection;
 use wire::PortNum;
 
-/// Messages received in one go at most, so that time and control get their turn.
+/// From so many messages received in one go on no further packet is taken, so that time and control get their turn.
 const RECEIVE_MAX: usize = 64;
+/// From so many bytes on a packet takes no more messages.
+const PACKET_BYTES: usize = 32 * 1024;
 
-/// A connection, and the message that waits for room on it.
+/// A connection. Messages that are there at the same time go in one packet, and the end node sends in the same way: a system call
+/// and a wake-up for many.
 #[derive(Debug)]
 pub(super) struct Agent {
     connection: Connection,
-    waiting: Option<Vec<u8>>,
+    /// The packet that waits for room on it; empty if none does.
+    packet: Vec<u8>,
 }
 
 impl Agent {
@@ -23,7 +27,7 @@ impl Agent {
     pub(super) async fn connect(path: &Path, port: PortNum) -> Result<Self, ControlError> {
         Ok(Self {
             connection: Connection::connect(path).await?,
-            waiting: Some(wire::control::encode(&ToAgent::Attach { port })?),
+            packet: wire::control::encode(&ToAgent::Attach { port })?,
         })
     }
 
@@ -33,43 +37,40 @@ impl Agent {
         mut next: impl FnMut() -> Option<ToAgent>,
     ) -> Result<(), ControlError> {
         loop {
-            let message = match self.waiting.take() {
-                Some(message) => message,
-                None => match next() {
-                    Some(message) => wire::control::encode(&message)?,
-                    None => return Ok(()),
-                },
-            };
-            match self.connection.try_send(&message) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.waiting = Some(message);
-                    return Ok(());
-                }
+            while self.packet.len() < PACKET_BYTES
+                && let Some(message) = next()
+            {
+                wire::control::append(&message, &mut self.packet)?;
+            }
+            if self.packet.is_empty() {
+                return Ok(());
+            }
+            match self.connection.try_send(&self.packet) {
+                Ok(()) => self.packet.clear(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Waits until there is something to do: the waiting message has gone, or one has come. Hands
-    /// all that have come to `each`, up to a bound.
+    /// Waits until there is something to do: the waiting packet has gone, or one has come. Hands
+    /// all messages that have come to `each`, up to a bound.
     pub(super) async fn exchange(
         &mut self,
         mut each: impl FnMut(FromAgent),
     ) -> Result<(), ControlError> {
-        let waiting = self.waiting.as_deref();
         let first = tokio::select! {
-            sent = self.connection.send(waiting.unwrap_or_default()), if waiting.is_some() => {
+            sent = self.connection.send(&self.packet), if !self.packet.is_empty() => {
                 sent?;
-                self.waiting = None;
+                self.packet.clear();
                 return Ok(());
             }
             first = self.connection.receive() => first?,
         };
-        each(decode(first)?);
-        for _ in 1..RECEIVE_MAX {
+        let mut received = unpack(first, &mut each)?;
+        while received < RECEIVE_MAX {
             match self.connection.try_receive() {
-                Ok(message) => each(decode(message)?),
+                Ok(packet) => received += unpack(packet, &mut each)?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
@@ -78,8 +79,19 @@ impl Agent {
     }
 }
 
-fn decode(message: Option<Vec<u8>>) -> Result<FromAgent, ControlError> {
-    Ok(wire::control::decode(
-        &message.ok_or(ControlError::Closed)?,
-    )?)
+/// Hands the messages of a packet to `each`; how many there are.
+fn unpack(
+    packet: Option<Vec<u8>>,
+    each: &mut impl FnMut(FromAgent),
+) -> Result<usize, ControlError> {
+    let packet = packet.ok_or(ControlError::Closed)?;
+    let mut rest = packet.as_slice();
+    let mut count = 0;
+    while !rest.is_empty() {
+        let message;
+        (message, rest) = wire::control::decode_first(rest)?;
+        each(message);
+        count += 1;
+    }
+    Ok(count)
 }

@@ -98,26 +98,29 @@ pub(super) fn deferred_lft(target: &Target<'_>) -> Vec<Write> {
     lft_blocks(target, |_, _, _| false)
 }
 
-/// LFT blocks that differ, but for those that `left_out` names. They come block by block, not
-/// switch by switch, so that what is in flight is spread over the fabric.
+/// LFT blocks of one switch that are written one behind the other. They share frames and wake-ups on their whole way, which is what
+/// a write costs; with more of them what is in flight would be at few switches at a time.
+const BLOCKS_IN_A_ROW: u16 = 16;
+
+/// LFT blocks that differ, but for those that `left_out` names: [`BLOCKS_IN_A_ROW`] of each switch in turn.
 fn lft_blocks(
     target: &Target<'_>,
     left_out: impl Fn(&Device, &LinearForwardingTable, &LinearForwardingTable) -> bool,
 ) -> Vec<Write> {
     let mut writes = Vec::new();
-    for block in 0..=target.plan.top / 64 {
+    let last = target.plan.top / 64;
+    for first in (0..=last).step_by(BLOCKS_IN_A_ROW.into()) {
         for (index, device) in target.subnet.devices.iter().enumerate() {
-            let Some(wanted) = target.plan.block(index, block) else {
-                continue;
-            };
-            match target
-                .mirrors
-                .get(&device.guid())
-                .and_then(|mirror| mirror.lft_block(block))
-            {
-                Some(held) if *held == wanted || left_out(device, held, &wanted) => {}
-                Some(_) => writes.push(Write::Lft(index, block)),
-                None => writes.push(Write::ReadLft(index, block)),
+            let mirror = target.mirrors.get(&device.guid());
+            for block in first..=last.min(first + BLOCKS_IN_A_ROW - 1) {
+                let Some(wanted) = target.plan.block(index, block) else {
+                    continue;
+                };
+                match mirror.and_then(|mirror| mirror.lft_block(block)) {
+                    Some(held) if *held == wanted || left_out(device, held, &wanted) => {}
+                    Some(_) => writes.push(Write::Lft(index, block)),
+                    None => writes.push(Write::ReadLft(index, block)),
+                }
             }
         }
     }
