@@ -45,7 +45,8 @@ pub struct TunConfig<'a> {
 pub struct Tun {
     device: SyncDevice,
     name: String,
-    coalescing: GROTable,
+    /// Where packets are put together: a megabyte, which there is from the first packet on.
+    coalescing: Option<GROTable>,
     chunk: Box<[u8]>,
     /// Where packets are cut into, [`SLOT_BYTES`] each. Pages that were not written to are not there.
     cut: Box<[u8]>,
@@ -89,7 +90,7 @@ impl Tun {
         Ok(Self {
             device,
             name: name.to_owned(),
-            coalescing: GROTable::default(),
+            coalescing: None,
             chunk: vec![0; VIRTIO_NET_HDR_LEN + CHUNK_BYTES_MAX].into_boxed_slice(),
             cut: vec![0; SLOT_BYTES * PACKETS_MAX].into_boxed_slice(),
             sizes: vec![0; PACKETS_MAX],
@@ -138,9 +139,9 @@ impl Tun {
     pub fn receive(&mut self, headroom: usize) -> io::Result<Vec<Vec<u8>>> {
         let headroom = headroom.min(HEADROOM_MAX);
         let (slots, _) = self.cut.as_chunks_mut::<SLOT_BYTES>();
-        let received =
-            self.device
-                .recv_multiple(&mut self.chunk, slots, &mut self.sizes, headroom);
+        let received = self
+            .device
+            .recv_multiple(&mut self.chunk, slots, &mut self.sizes, headroom);
         let count = match received {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
@@ -157,9 +158,8 @@ impl Tun {
     /// # Errors
     /// The kernel's error; some of them are lost then.
     pub fn send(&mut self, packets: &mut [Vec<u8>], headroom: usize) -> io::Result<()> {
-        let sent = self
-            .device
-            .send_multiple(&mut self.coalescing, packets, headroom);
+        let coalescing = self.coalescing.get_or_insert_default();
+        let sent = self.device.send_multiple(coalescing, packets, headroom);
         sent.map(|_| ())
     }
 }

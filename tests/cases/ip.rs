@@ -88,6 +88,31 @@ fn a_fabric_without_addresses_leaves_names_as_they_are() {
     fabric.down();
 }
 
+/// Memory of a process that is its own, KiB.
+fn anonymous_kib(pid: i32) -> u64 {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("a process");
+    let anonymous = maps
+        .lines()
+        .find_map(|line| line.strip_prefix("Anonymous:"));
+    let kib = anonymous.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse().ok()).expect(&maps)
+}
+
+#[test]
+fn an_interface_that_carries_nothing_takes_little_memory() {
+    let of_host = |options: &[&str]| {
+        let fabric = Fabric::up(Transport::Veth, "star-2", options);
+        let kib = anonymous_kib(fabric.pid("h1"));
+        fabric.down();
+        kib
+    };
+    let (with, without) = (of_host(&[]), of_host(&["--no-ip"]));
+    assert!(
+        with < without + 512,
+        "{with} KiB with it, {without} without"
+    );
+}
+
 #[test]
 fn hosts_reach_each_other_by_ping_under_our_controller_and_after_its_restart_and_a_pulled_cable() {
     let fabric = Fabric::up(Transport::Veth, "fat-tree-4-3", &[]);
