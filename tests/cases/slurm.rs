@@ -40,7 +40,7 @@ fn names(status: &Value, kind: &str, state: &str) -> Vec<String> {
 #[test]
 fn batch_jobs_have_opensm_in_them_and_run_points_to_the_same_bytes() {
     let cluster = Cluster::up(3);
-    a_batch_job_has_opensm_in_it(&cluster);
+    opensm_and_connections_of_clos_fabrics_in_a_batch_job(&cluster);
     points_as_tasks_of_an_array(&cluster);
     the_page(&cluster);
 }
@@ -70,7 +70,10 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
             "8",
         ])
         .success();
-    assert!(up.stdout.contains("on the 3 machines of job"), "{up}");
+    assert!(
+        up.stdout.contains("over veth, on the 3 machines of job"),
+        "{up}"
+    );
     assert!(up.stdout.contains("verified  all 240 pairs"), "{up}");
     let machines = ["h0.0.0", "h1.0.0", "h2.0.0", "h3.1.1"].map(|host| machine(&cluster, host));
     assert!(machines.contains(&"n1".to_owned()) && machines.contains(&"n3".to_owned()));
@@ -86,6 +89,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(found.stdout.matches("Ca\t").count(), 16, "{found}");
     assert_eq!(cluster.ibemu(&["exec", "h3.1.1", "false"]).code, 1);
 
+    verbs::programs_of_internet_addresses_reach_hosts_elsewhere(&cluster);
     verbs::work_everywhere(&cluster);
     verbs::lost_datagrams_are_repeated(&cluster);
 
@@ -101,7 +105,11 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     let cable = &cut("fat-tree-4-3")[0];
     let _ = cluster.ibemu(&["link", "down", cable]).success();
     let all = ["ping", "--all", "--timeout", "10000"];
-    let _ = cluster.ibemu(&all).success();
+    let all_pairs = || match cluster.ibemu(&all) {
+        outcome if outcome.code == 0 => Ok(()),
+        outcome => Err(outcome.to_string()),
+    };
+    cluster.wait_until("the fabric routes round the cable", all_pairs);
     let _ = cluster.ibemu(&["link", "up", cable]).success();
     for device in ["s1.3.0", "h3.1.0"] {
         let on = machine(&cluster, device);
@@ -115,10 +123,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
         });
         let _ = cluster.ibemu(&["restart", device]).success();
     }
-    cluster.wait_until("all pairs answer", || match cluster.ibemu(&all) {
-        outcome if outcome.code == 0 => Ok(()),
-        outcome => Err(outcome.to_string()),
-    });
+    cluster.wait_until("all pairs answer", all_pairs);
     let down = cluster.ibemu(&["down"]).success();
     assert!(down.stdout.contains("is down on the 3 machines"), "{down}");
     cluster.assert_nothing_left();
@@ -126,7 +131,7 @@ fn a_fat_tree_on_three_machines_works_as_on_one_and_leaves_nothing() {
     assert_eq!(jobs.stdout.trim(), "", "the allocation went back");
 }
 
-fn a_batch_job_has_opensm_in_it(cluster: &Cluster) {
+fn opensm_and_connections_of_clos_fabrics_in_a_batch_job(cluster: &Cluster) {
     let program = ibemu();
     let script = format!(
         "#!/bin/bash
@@ -139,6 +144,10 @@ fn a_batch_job_has_opensm_in_it(cluster: &Cluster) {
         ibemu exec h0 saquery --list >nodes
         ibemu ping h0 h11 --timeout 10000
         ibemu down
+        ibemu up clos-4-4-4 --slurm --routing clos --transport udp
+        ibemu clos run --count 2 --seed 11 --packets 100
+        ibemu clos state
+        ibemu down
         ",
         program.parent().expect("a folder").display()
     );
@@ -149,6 +158,7 @@ fn a_batch_job_has_opensm_in_it(cluster: &Cluster) {
     let said = std::fs::read_to_string(cluster.folder().join("job.out")).unwrap_or_default();
     assert_eq!(outcome.code, 0, "{said}");
     assert!(said.contains("5 sent, 5 answered"), "{said}");
+    assert!(said.contains("4 trees"), "{said}");
     cluster.assert_nothing_left();
 }
 
@@ -211,6 +221,7 @@ fn whatever_ends_it(cluster: &Cluster) {
     let up = ["up", "ring-4-1", "--slurm", "-N", "3", "--verify", "none"];
     for what in [
         "scancel",
+        "time limit",
         "keeper",
         "worker",
         "supervisor",
@@ -227,6 +238,15 @@ fn whatever_ends_it(cluster: &Cluster) {
         };
         match what {
             "scancel" => drop(cluster.run("head", &["scancel", &job]).success()),
+            "time limit" => {
+                let update = [
+                    "scontrol",
+                    "update",
+                    &format!("jobid={job}"),
+                    "endtime=now+1",
+                ];
+                drop(cluster.run("head", &update).success());
+            }
             "keeper" => kill("n2", "KILL", "[i]bemu --fabric ib agent --machines"),
             "worker" => kill("n2", "KILL", "[i]bemu --fabric ib agent --work"),
             "supervisor" => kill("n1", "KILL", "[i]bemu --fabric ib agent --work"),

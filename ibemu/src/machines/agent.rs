@@ -30,6 +30,7 @@ use super::rendezvous::{self, Place, Step};
 use super::streams::Streams;
 use super::wire::{Outgoing, Wire};
 use super::{build, gather};
+use crate::addresses;
 use crate::dir::{self, FabricDir};
 use crate::names::FabricName;
 use crate::setup;
@@ -227,6 +228,11 @@ pub(crate) async fn prepare_machine(state: &FabricState) -> Result<()> {
     if state.options.transport.has_namespaces() {
         setup::check_prerequisites()?;
         setup::check_names(state)?;
+        if !state.options.no_ip {
+            addresses::check_interfaces().context(
+                "/dev/net/tun cannot be used, which hosts' interfaces ib0 need (modprobe tun there, or --no-ip)",
+            )?;
+        }
         setup::create(state, |_, _| {}).await?;
     }
     Ok(())

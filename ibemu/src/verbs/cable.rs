@@ -1,16 +1,20 @@
 //! `ibemu link`: pulls and plugs cables.
 //!
 //! Over veth the interface is set down or up, so that every program sees the change; a veth pair
-//! that was deleted is created again. Over UDP and in shared memory both devices are notified.
+//! that was deleted is created again. Of a fabric on several machines that is done on the cable's machine. Over UDP and in shared memory both
+//! devices are notified.
 
+use std::ffi::OsString;
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::ask;
 use crate::cli::{Link, Sm};
 use crate::dir::FabricDir;
 use crate::linkup;
+use crate::machines::{Job, visit};
 use crate::names::{FabricName, PortName};
 use crate::net::{self, CableEnd, Net};
 use crate::output;
@@ -53,14 +57,16 @@ pub(crate) async fn set(
     peer: End,
     plugged: bool,
 ) -> Result<()> {
-    match state.medium([end, peer]) {
-        Transport::Veth => {
+    let elsewhere = state.job.as_ref().filter(|_| !state.is_here(end.node));
+    match (state.medium([end, peer]), elsewhere) {
+        (Transport::Veth, Some(job)) => set_there(dir, state, job, end, plugged).await?,
+        (Transport::Veth, None) => {
             set_veth(state, end, peer, plugged).await?;
             if plugged {
                 resweep(dir, state, end).await;
             }
         }
-        Transport::Udp | Transport::Shm | Transport::Tunnel => {
+        (Transport::Udp | Transport::Shm | Transport::Tunnel, _) => {
             let mut client = supervisor::ensure(dir).await?;
             let node = u32::try_from(end.node)?;
             let port = end.port;
@@ -107,6 +113,29 @@ pub(crate) fn ends(state: &FabricState, name: &PortName) -> Result<(End, End)> {
         bail!("{name}: {} has ports 1 to {ports}", name.node);
     }
     bail!("{name}: no cable is in that port")
+}
+
+/// Has a cable pulled or plugged on the machine of the job where it is.
+async fn set_there(
+    dir: &FabricDir,
+    state: &FabricState,
+    job: &Job,
+    end: End,
+    plugged: bool,
+) -> Result<()> {
+    let name = format!("{}:{}", state.nodes[end.node].handle, end.port);
+    let verb = if plugged { "up" } else { "down" };
+    let arguments = ["--fabric", dir.fabric().as_str(), "link", verb, &name].map(OsString::from);
+    let command = visit(job, end.node, &arguments)?;
+    let mut command = tokio::process::Command::from(command);
+    let outcome = command.stdin(Stdio::null()).output().await;
+    let outcome = outcome.context("cannot start srun")?;
+    if !outcome.status.success() {
+        let machine = job.machine_name(end.node);
+        let why = String::from_utf8_lossy(&outcome.stderr);
+        bail!("on {machine}: {}", why.trim());
+    }
+    Ok(())
 }
 
 async fn set_veth(state: &FabricState, end: End, peer: End, up: bool) -> Result<()> {

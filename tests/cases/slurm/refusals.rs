@@ -108,24 +108,26 @@ fn what_cannot_be_is_refused_in_one_message_and_leaves_nothing() {
     again("ibemu has to stand at one path on all 3");
     unbind("n3");
 
-    // Packets to the first machine are filtered: TCP of the third one does not arrive.
-    let namespace = cluster.namespace("n3");
-    let filter = |what: &str| {
-        let route = [
-            "netns",
-            "exec",
-            &namespace,
-            "ip",
-            "route",
-            what,
-            "blackhole",
-            "10.87.0.2/32",
-        ];
-        let _ = Outcome::of(Command::new("ip").args(route)).success();
+    // Where the third machine has no way to the first one, it is told at once.
+    let inside = |machine: &str, command: &[&str]| {
+        let namespace = cluster.namespace(machine);
+        let mut ip = Command::new("ip");
+        let _ = Outcome::of(ip.args(["netns", "exec", &namespace]).args(command)).success();
     };
-    filter("add");
+    let route = |what| inside("n3", &["ip", "route", what, "blackhole", "10.87.0.2/32"]);
+    route("add");
     refused(&up(&["-N", "3"]), "n3 cannot reach n1");
-    filter("del");
+    route("del");
+
+    // A filter that says nothing: connections from the third one to the first, but for Slurm's, are dropped.
+    let filter = |what| {
+        let from = ["INPUT", "--source", "10.87.0.4", "--protocol", "tcp"];
+        let which = ["--syn", "!", "--dport", "6818", "--jump", "DROP"];
+        inside("n1", &[&["iptables", what], &from[..], &which].concat());
+    };
+    filter("--append");
+    refused(&up(&["-N", "3"]), "n3 cannot reach n1");
+    filter("--delete");
 
     // MUNGE's commands are missing on one machine.
     let hide = |what: &[&str]| cluster.run("n2", what).success();

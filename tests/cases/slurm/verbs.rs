@@ -36,6 +36,22 @@ impl Caller<'_> {
     }
 }
 
+/// Each host has its interface `ib0` in a namespace on its machine, and finds the others by name.
+pub(super) fn programs_of_internet_addresses_reach_hosts_elsewhere(cluster: &Cluster) {
+    let [near, far] = ["h0.0.0", "h3.1.1"];
+    for version in ["-4", "-6"] {
+        let ping = ["exec", near, "ping", version, "-c", "3", far];
+        let ping = cluster.ibemu(&ping).success();
+        assert!(ping.stdout.contains(" 3 received"), "{ping}");
+    }
+    let device = ["exec", far, "cat", "/sys/class/net/ib0/mtu"];
+    let device = cluster.ibemu(&device).success();
+    assert_eq!(device.stdout.trim(), "2044", "{device}");
+    // Of the machine's own network nothing is there.
+    let own = ["exec", far, "cat", "/sys/class/net/eth0/mtu"];
+    assert_eq!(cluster.ibemu(&own).code, 1);
+}
+
 /// All verbs that speak to the fabric work, wherever they are called.
 pub(super) fn work_everywhere(cluster: &Cluster) {
     let job = cluster.job();

@@ -25,9 +25,9 @@ impl Asked {
     }
 }
 
-/// Without root there are no namespaces.
+/// Without root, which is the same user on all machines, there are no namespaces.
 pub(super) fn choose_transport(options: &mut Up) {
-    if options.transport == Transport::Veth {
+    if options.transport == Transport::Veth && netio::process::effective_uid() != 0 {
         options.transport = Transport::Udp;
     }
 }
