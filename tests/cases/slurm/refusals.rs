@@ -129,6 +129,26 @@ fn what_cannot_be_is_refused_in_one_message_and_leaves_nothing() {
     refused(&up(&["-N", "3"]), "n3 cannot reach n1");
     filter("--delete");
 
+    // The same of the datagrams of cables.
+    let filter = |what| {
+        let from = [
+            "INPUT",
+            "--source",
+            "10.87.0.4",
+            "--protocol",
+            "udp",
+            "--jump",
+            "DROP",
+        ];
+        inside("n1", &[&["iptables", what], &from[..]].concat());
+    };
+    filter("--append");
+    refused(
+        &up(&["-N", "3", "--timeout", "3"]),
+        "between n1 and n3: do UDP datagrams pass in both directions, or are ports filtered?",
+    );
+    filter("--delete");
+
     // MUNGE's commands are missing on one machine.
     let hide = |what: &[&str]| cluster.run("n2", what).success();
     let _ = hide(&["mount", "--bind", "/dev/null", "/usr/bin/unmunge"]);

@@ -210,17 +210,7 @@ async fn links(
         }
         let down: Vec<End> = waiting.iter().flat_map(|(_, ends)| ends).copied().collect();
         if Instant::now() > deadline {
-            let names: Vec<String> = down
-                .iter()
-                .take(LISTED_MAX)
-                .map(|&end| state.end_name(end))
-                .collect();
-            let how_far = format!(
-                "{} ends of links are still down: {}{}",
-                down.len(),
-                names.join(", "),
-                if down.len() > LISTED_MAX { ", ..." } else { "" }
-            );
+            let how_far = down_ends(state, &down);
             let handle = state.nodes[down[0].node].handle.clone();
             return Err(Failed::at(&handle, too_long(state, &how_far).error));
         }
@@ -228,6 +218,37 @@ async fn links(
         sleep(pause).await;
         pause = (pause * 2).min(POLL_INTERVAL.1);
     }
+}
+
+/// Which ends of links are down, and between which machines no datagrams seem to pass.
+fn down_ends(state: &FabricState, down: &[End]) -> String {
+    let names: Vec<String> = down
+        .iter()
+        .take(LISTED_MAX)
+        .map(|&end| state.end_name(end))
+        .collect();
+    let more = if down.len() > LISTED_MAX { ", ..." } else { "" };
+    let mut text = format!(
+        "{} ends of links are still down: {}{more}",
+        down.len(),
+        names.join(", ")
+    );
+    let peers = state.peers();
+    let pairs: BTreeSet<[&str; 2]> = down
+        .iter()
+        .filter_map(|end| {
+            let (job, peer) = (state.job.as_ref()?, peers.get(end)?);
+            let mut pair = [end, peer].map(|end| job.machine_name(end.node));
+            pair.sort_unstable();
+            (pair[0] != pair[1]).then_some(pair)
+        })
+        .collect();
+    for [one, other] in pairs {
+        text.push_str(&format!(
+            "; between {one} and {other}: do UDP datagrams pass in both directions, or are ports filtered?"
+        ));
+    }
+    text
 }
 
 /// Every node's connected ports.
