@@ -56,6 +56,12 @@ impl Running {
         process.signal(Signal::INT).expect("it may be ended");
     }
 
+    /// The number of its process.
+    fn process(&self) -> String {
+        let child = self.1.as_ref().expect("it has not been waited for");
+        child.id().to_string()
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         let child = self.1.as_mut().expect("it has not been waited for");
         child.try_wait().expect("it can be waited for").is_some()
@@ -78,9 +84,15 @@ pub(crate) fn free_port() -> u16 {
 }
 
 pub(crate) fn is_listening(port: u16) -> bool {
+    is_listening_where("self", port)
+}
+
+/// Whether something listens at a port in the network namespace of a process.
+fn is_listening_where(process: &str, port: u16) -> bool {
     let ending = format!(":{port:04X}");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
-        let list = std::fs::read_to_string(file).unwrap_or_default();
+    ["tcp", "tcp6"].iter().any(|file| {
+        let list = std::fs::read_to_string(format!("/proc/{process}/net/{file}"));
+        let list = list.unwrap_or_default();
         list.lines().any(|line| {
             let mut fields = line.split_whitespace().skip(1);
             let is_own = fields.next().is_some_and(|local| local.ends_with(&ending));
@@ -89,7 +101,7 @@ pub(crate) fn is_listening(port: u16) -> bool {
     })
 }
 
-/// Runs a program beside two hosts, which meet over loopback, and returns what the second one printed.
+/// Runs a program beside two hosts, which meet by TCP, and returns what the second one printed.
 pub(crate) fn pair(fabric: &Fabric, hosts: [&str; 2], program: &[&str]) -> String {
     let (mut waiting, mut running) = start_pair(fabric, hosts, program);
     let told = running.end();
@@ -101,7 +113,7 @@ pub(crate) fn pair(fabric: &Fabric, hosts: [&str; 2], program: &[&str]) -> Strin
     told.stdout
 }
 
-/// Starts a program beside two hosts, which meet over loopback by the name of the first: it waits, then comes the other one.
+/// Starts a program beside two hosts, which meet by TCP and the name of the first: it waits, then comes the other one.
 pub(crate) fn start_pair(
     fabric: &Fabric,
     [server, client]: [&str; 2],
@@ -116,7 +128,8 @@ pub(crate) fn start_pair(
     };
     let mut waiting = Running::start(&mut call(server));
     within(START, "the server listens", || {
-        match is_listening(port) || waiting.has_ended() {
+        // Over veth in the host's namespace, which the program enters.
+        match is_listening_where(&waiting.process(), port) || waiting.has_ended() {
             true => Ok(()),
             false => Err(format!("{program:?}")),
         }
