@@ -7,8 +7,9 @@
 //! | up to [`IDLE_POLLS`], some milliseconds | it leaves the processor to others; if it gets that back late, it sleeps for [`NAP`] |
 //! | more | it sleeps for [`NAP`] |
 //!
-//! A program whose completions have lately taken long to come, as those of a deep queue of long messages do, sleeps from the first on, for
-//! an eighth of that time: it is late by less than that, and would have polled for all of it.
+//! A program whose completions have lately taken long to come sleeps from the first on, for an eighth of that time: it is late by less than
+//! that, and would have polled for all of it. One that has [`DEEP`] requests more under way sleeps for as long as completions have lately taken, be
+//! that less: the host has work meanwhile, and what it leaves to the host and its switches is what bounds them.
 //!
 //! It is a thread that waits, whichever queues it polls in turn: one of them has a completion, and the wait is over.
 
@@ -26,6 +27,10 @@ const CROWDED: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(100);
 /// Waits of this length are slept through.
 const LONG_NS: u64 = 2_000_000;
+/// Waits of this length are slept through by a program that has much under way; a sleep takes some 60 us longer than it was asked to.
+const DEEP_NS: u64 = 40_000;
+/// So many requests under way are much.
+const DEEP: u32 = 16;
 /// The longest sleep of such a wait.
 const NAP_NS_MAX: u64 = 500_000;
 /// Parts of a usual wait that a sleep is one of.
@@ -40,6 +45,8 @@ struct Patience {
     began: Cell<Option<Instant>>,
     /// How long waits have been lately, nanoseconds.
     usual_ns: Cell<u64>,
+    /// Requests that were still under way when one was last completed, in its send queue.
+    under_way: Cell<u32>,
 }
 
 thread_local! {
@@ -51,14 +58,23 @@ pub(crate) fn found() {
     PATIENCE.with(Patience::found);
 }
 
+/// It was of a request that was sent, and so many are under way in its queue.
+pub(crate) fn sent(under_way: u32) {
+    PATIENCE.with(|patience| patience.under_way.set(under_way));
+}
+
 /// A poll of this thread's has found nothing.
 pub(crate) fn wait() {
     PATIENCE.with(Patience::wait);
 }
 
-/// How long a poll sleeps of a wait that is usually so long.
-fn nap_ns(usual_ns: u64) -> Option<u64> {
-    (usual_ns >= LONG_NS).then(|| (usual_ns / NAPS_A_WAIT).min(NAP_NS_MAX))
+/// How long a poll sleeps of a wait that is usually so long, with so many requests under way.
+fn nap_ns(usual_ns: u64, under_way: u32) -> Option<u64> {
+    match usual_ns {
+        LONG_NS.. => Some((usual_ns / NAPS_A_WAIT).min(NAP_NS_MAX)),
+        DEEP_NS.. if under_way >= DEEP => Some(usual_ns.min(NAP_NS_MAX)),
+        _ => None,
+    }
 }
 
 /// The usual wait after one more of `ns`.
@@ -72,6 +88,7 @@ impl Patience {
             empty_polls: Cell::new(0),
             began: Cell::new(None),
             usual_ns: Cell::new(0),
+            under_way: Cell::new(0),
         }
     }
 
@@ -97,7 +114,7 @@ impl Patience {
         if empty == EMPTY_POLLS {
             self.began.set(Some(now));
         }
-        if let Some(nap) = nap_ns(self.usual_ns.get()) {
+        if let Some(nap) = nap_ns(self.usual_ns.get(), self.under_way.get()) {
             return std::thread::sleep(Duration::from_nanos(nap));
         }
         std::thread::yield_now();
@@ -118,17 +135,25 @@ mod tests {
 
     #[test]
     fn long_waits_are_slept_through_in_parts_and_short_ones_not() {
-        assert_eq!(nap_ns(usual([60_000; 100])), None);
-        assert_eq!(nap_ns(usual([2_400_000; 100])), Some(299_999));
-        assert_eq!(nap_ns(usual([9_000_000; 3])), Some(500_000));
+        assert_eq!(nap_ns(usual([60_000; 100]), 1), None);
+        assert_eq!(nap_ns(usual([2_400_000; 100]), 1), Some(299_999));
+        assert_eq!(nap_ns(usual([9_000_000; 3]), 1), Some(500_000));
+    }
+
+    #[test]
+    fn waits_of_a_program_that_has_much_under_way_are_slept_through_whole_and_the_shortest_not() {
+        assert_eq!(nap_ns(usual([100_000; 100]), DEEP - 1), None);
+        assert_eq!(nap_ns(usual([100_000; 100]), DEEP), Some(99_999));
+        assert_eq!(nap_ns(usual([1_800_000; 100]), DEEP), Some(500_000));
+        assert_eq!(nap_ns(usual([20_000; 100]), DEEP), None);
     }
 
     #[test]
     fn a_program_whose_waits_become_short_polls_again_soon() {
         let long = std::iter::repeat_n(9_000_000, 10);
         let short = std::iter::repeat_n(20_000, 3);
-        assert!(nap_ns(usual(long.clone())).is_some());
-        assert_eq!(nap_ns(usual(long.chain(short))), None);
+        assert!(nap_ns(usual(long.clone()), 1).is_some());
+        assert_eq!(nap_ns(usual(long.chain(short)), 1), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use uverbs::{DeviceAttributes, Reply, Request, doorbell};
 use crate::abi::FORKS;
 use crate::connection::{Connection, Result, errno};
 use crate::environment::Place;
+use crate::patience;
 use crate::work_queue::WorkQueue;
 
 /// Of `ibv_wc_opcode`: the completion is of a receive request.
@@ -175,11 +176,10 @@ impl Session {
             return;
         };
         if let Some(queues) = all.get(&completion.qpn) {
-            let queue = match completion.opcode & RECEIVE {
-                0 => &queues.send,
-                _ => &queues.receive,
-            };
-            queue.retire(completion.retired);
+            match completion.opcode & RECEIVE {
+                0 => patience::sent(queues.send.retire(completion.retired)),
+                _ => _ = queues.receive.retire(completion.retired),
+            }
         }
     }
 

@@ -78,7 +78,7 @@ impl WorkQueue {
             match producer.push(self.memory.words(), &words) {
                 Ok(true) => count += 1,
                 other => {
-                    self.retire(1);
+                    let _ = self.retire(1);
                     let error = if other.is_ok() {
                         Errno::NOMEM
                     } else {
@@ -97,12 +97,13 @@ impl WorkQueue {
         usize::try_from(free).is_ok_and(|free| count <= free)
     }
 
-    /// So many requests are done.
-    pub(crate) fn retire(&self, count: u32) {
+    /// So many requests are done. How many are not.
+    pub(crate) fn retire(&self, count: u32) -> u32 {
         let less = |outstanding: u32| Some(outstanding.saturating_sub(count));
-        let _ = self
+        let before = self
             .outstanding
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        before.unwrap_or_default().saturating_sub(count)
     }
 
     /// The queue pair has been reset: no request is left.
