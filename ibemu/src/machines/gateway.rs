@@ -33,8 +33,11 @@ const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(3);
 const WORDS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lines of the job step's errors that are kept.
 const LINES_MAX: usize = 200;
-/// What a process of the job step says that has lost Slurm's PMI-2 ([`cluster::pmi::PmiError::Io`]).
-const PMI_FAILED: &str = "the connection to Slurm's PMI-2 failed";
+/// What a process of the job step says that has lost Slurm's PMI-2, or is refused by it ([`cluster::pmi::PmiError`]).
+const PMI_FAILED: [&str; 2] = [
+    "the connection to Slurm's PMI-2 failed",
+    "Slurm's PMI-2 refuses",
+];
 /// The file in which `up` finds why there is no fabric.
 pub(crate) const FAILURE: &str = "failure";
 
@@ -303,7 +306,8 @@ fn is_consequence(said: &str) -> bool {
 
 /// Whether a process of the step may say this only because srun was just ending it with the others.
 fn may_be_of_the_end(said: &str) -> bool {
-    said.ends_with(rendezvous::KILLED_MEANWHILE) || said.contains(PMI_FAILED)
+    let mut words = PMI_FAILED.iter();
+    said.ends_with(rendezvous::KILLED_MEANWHILE) || words.any(|words| said.contains(words))
 }
 
 /// The first lines of a stream, read to its end.
@@ -356,6 +360,12 @@ mod tests {
         let lines_of_the_end = lines(&[&format!("1: ibemu: {lost}"), &filtered[0]]);
         assert_eq!(cause(&lines_of_the_end), Some(unreachable));
         assert_eq!(cause(&lines_of_the_end[..1]), Some(lost.as_str()));
+        let refused = cluster::pmi::PmiError::Refused {
+            command: "kvs-fence",
+            reason: "14".to_owned(),
+        };
+        let lines_of_the_end = lines(&[&format!("1: ibemu: n2: {refused}"), &filtered[0]]);
+        assert_eq!(cause(&lines_of_the_end), Some(unreachable));
         assert_eq!(cause(&lines(&["srun: error: x", "ibemu: of nobody"])), None);
     }
 
